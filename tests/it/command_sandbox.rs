@@ -53,8 +53,8 @@ fn asked(agent: &Agent) -> usize {
     agent.client.permission_requests.len()
 }
 
-/// Writes a script that connects to a server on this computer. The text of the command that runs it
-/// shows no access to the network.
+/// Writes a script that connects to a server on this computer. The text of the command that runs
+/// the script shows no access to the network.
 fn write_connecting_script(agent: &Agent, server: &TcpListener) {
     let port = server.local_addr().unwrap().port();
     let line = format!("echo > /dev/tcp/127.0.0.1/{port}");
@@ -79,7 +79,8 @@ async fn a_command_that_no_person_sees_changes_only_the_project_and_reads_no_key
         ("mkdir -p .github/workflows", "Not a directory"),
         ("rm .vscode", "Device or resource busy"),
     ] {
-        // Written into a script, the line is not one of the known dangerous lines.
+        // The line is run from a script, because the agent would recognize the line itself as
+        // dangerous.
         fs::write(agent.scratch.path("script.sh"), line).unwrap();
         agent.turn("run sh script.sh").await;
         let (_, text) = last_call(&agent);
@@ -93,7 +94,8 @@ async fn a_command_that_no_person_sees_changes_only_the_project_and_reads_no_key
     agent.finish().await;
 }
 
-/// An ordinary user has no capabilities, which hide faults of the sandbox from root.
+/// The agent runs as an ordinary user, because the capabilities of root can hide faults of the
+/// sandbox.
 #[tokio::test]
 async fn commands_of_an_ordinary_user_run_in_the_sandbox() {
     const USER: u32 = 12345;
@@ -163,7 +165,7 @@ async fn only_a_command_that_was_asked_about_reaches_the_network_of_the_host() {
     let (status, shown) = last_call(&agent);
     assert_eq!(status, ToolCallStatus::Completed, "{shown}");
     assert!(shown.contains("in a sandbox") && shown.contains("access to the network"), "{shown}");
-    // A remembered answer covers the command, and no access to the network.
+    // The remembered answer allows the command, but not its access to the network.
     agent.turn("run bash script.sh").await;
     assert_eq!((asked(&agent), last_call(&agent).0), (1, ToolCallStatus::Failed));
     agent.finish().await;
@@ -236,7 +238,7 @@ async fn caches_are_changed_only_for_the_commands_of_the_session() {
     if !has_namespaces(&scratch) {
         return;
     }
-    // Home folders in `/tmp` are hidden.
+    // The home folder is not in `/tmp`, because the sandbox hides the system's `/tmp`.
     let home = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
     fs::create_dir(home.path().join(".npm")).unwrap();
     fs::write(home.path().join(".npm/old"), "old").unwrap();
@@ -283,8 +285,8 @@ async fn a_command_cannot_read_a_file_that_a_rule_denies_reading() {
     agent.finish().await;
 }
 
-/// A command that asks for two pages of one host and a page of another, by Python, which reads the
-/// variables of the proxy.
+/// A command that requests two pages of one host and one page of another host. It is a Python
+/// script, because Python reads the environment variables of the proxy.
 const TWO_HOSTS: &str =
     "run python3 fetch.py http://a.example/1 http://a.example/2 http://b.example/";
 const FETCH: &str = "import sys, urllib.request
@@ -321,7 +323,7 @@ async fn a_permitted_host_is_connected_to_and_remembered() {
     for _ in 0..2 {
         agent.turn("run python3 fetch.py http://a.invalid/").await;
         let (_, shown) = last_call(&agent);
-        // The name exists nowhere, so the connection fails after the question.
+        // The host name does not exist, so the connection fails after the permission request.
         assert!(shown.contains("http://a.invalid/ 502"), "{shown}");
     }
     assert_eq!(asked(&agent), 1);
@@ -480,7 +482,8 @@ async fn executable_files_and_names_with_a_dot_that_a_command_makes_are_listed()
     agent.finish().await;
 }
 
-/// A change of a protected name in the background may be one of the user, so it is not undone.
+/// If a protected file changes while a command runs in the background, the user may have made the
+/// change. The agent therefore does not undo it.
 #[tokio::test]
 async fn what_a_command_does_in_the_background_is_reported_at_its_end() {
     let start = json!({"command": "sh script.sh", "background": true});
@@ -529,7 +532,8 @@ async fn file_tools_and_commands_share_the_private_tmp() {
     agent.turn(&format!("run cat {path}")).await;
     let (_, text) = last_call(&agent);
     assert!(text.contains("from-a-tool"), "{text}");
-    // The system's own file is another one, and is asked about.
+    // A file in the system's own `/tmp` is outside of the private folder, so reading it needs
+    // permission.
     let system = tempfile::NamedTempFile::new_in("/tmp").unwrap();
     agent.turn(&format!("read {}", system.path().display())).await;
     assert_eq!((asked(&agent), Path::new(&path).exists()), (1, false));

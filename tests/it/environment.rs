@@ -1,5 +1,5 @@
-//! Secrets in the environment of the agent. No command of the agent can read one, not even through
-//! `/proc`.
+//! Secrets in the environment of the agent. No command of the agent can read a secret, not even
+//! through `/proc`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -26,7 +26,8 @@ pub(crate) fn log(scratch: &Scratch, name: &str) -> PathBuf {
     scratch.path(format!("{name}.log"))
 }
 
-/// Returns a server, as a client names it, with a behaviour of the test server.
+/// Returns the test server with a behaviour, in the form in which a client sends it in
+/// `session/new`.
 fn server(scratch: &Scratch, name: &str, behaviour: &str) -> Value {
     let log = log(scratch, name);
     json!({
@@ -156,7 +157,7 @@ async fn tools_of_a_server_are_called_with_permission() {
     let has_variable = |name: &str| environment.split(' ').any(|word| word == name);
     assert!(has_variable("TOKEN") && !has_variable("CALLBOARD_TEST_TOKEN"), "{environment}");
     assert!(agent.processes().iter().any(|process| process.contains("mcp_server.py")));
-    // No process of the server is left, not even one in another session.
+    // No process of the server is left, not even a process that left the server's process session.
     agent.finish().await;
 }
 

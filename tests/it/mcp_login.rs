@@ -82,7 +82,7 @@ fn key_file(scratch: &Scratch) -> PathBuf {
     Path::new(&scratch.env()["XDG_STATE_HOME"]).join("callboard/keys/keys.json")
 }
 
-/// The user's hand in a login.
+/// The way in which the user opens the page of a login.
 #[derive(Clone, Copy)]
 enum Browser {
     /// Opens the page, and every page to which it leads.
@@ -169,7 +169,7 @@ async fn a_login_serves_open_sessions_until_it_is_revoked() {
     }
     until_listed(&mut agent, "**docs**: does not run: it needs a login").await;
     agent.turn("late").await;
-    // One notice before the login, and one for both calls.
+    // The agent has sent two notices: one before the login, and one for both failed calls.
     assert_eq!(agent.session().thought_text().matches(need).count(), 2);
     let (code, output) = log_in(&scratch, "docs", Browser::Here);
     assert_eq!(code, 0, "{output}");

@@ -1,4 +1,5 @@
-//! Requests of MCP servers: questions to the user, pages, and requests to the model.
+//! Requests of MCP servers: forms for the user, pages that the user opens, and requests to the
+//! model.
 
 use std::fs;
 use std::time::Duration;
@@ -132,7 +133,7 @@ async fn the_user_sees_one_question_at_a_time_and_few_wait() {
     let prompt = agent.prompt("go").await;
     agent.until(|client| !client.forms.is_empty()).await;
     let log = log(&agent.scratch, "one");
-    // At most 8 are handled at the same time.
+    // At most 8 requests are handled at the same time, so the other 52 are answered at once.
     until_logged(&log, "\nanswer ", 52).await;
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
@@ -166,9 +167,10 @@ async fn a_call_with_an_open_question_is_not_timed_out() {
     let mut agent = ready_configured(script, "call_timeout = 1", client).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| !client.forms.is_empty()).await;
-    // Only time can show that the limit of a second does not hold.
+    // The test waits longer than the time limit of one second, to show that the limit does not
+    // apply while a question is open.
     sleep(Duration::from_millis(2500)).await;
-    // A turn that has ended would not be cancelled.
+    // The cancel succeeds only if the turn has not ended.
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     assert_ne!(shown(&agent)[0].1, ToolCallStatus::Completed);
@@ -187,7 +189,8 @@ async fn a_server_asks_the_model_only_with_permission() {
         (None, ALLOW, true, true),
         (None, reject, true, false),
         (Some("sampling/createMessage"), reject, false, true),
-        // The permission of the tool does not permit what it asks of the model.
+        // The permission for the tool does not apply to the request that the tool sends to the
+        // model.
         (Some("sample"), reject, true, false),
     ] {
         let calls = one_turn(&[("mcp__one__sample", request.clone())]);
@@ -205,7 +208,7 @@ async fn a_server_asks_the_model_only_with_permission() {
         assert_eq!(asked.len(), usize::from(is_asked), "{allowed:?}: {asked:?}");
         let prompt = "system: Be brief.\\nuser: Say hello.";
         let transcript = agent.client.transcript();
-        // The user reads the request to the model before the question.
+        // The client receives the text of the request to the model before the permission request.
         let asked_at = transcript.find("session/request_permission").unwrap_or(transcript.len());
         assert!(transcript[..asked_at].contains(prompt), "{transcript}");
         let shown = serde_json::to_string(&agent.session().calls()[0].content).unwrap();

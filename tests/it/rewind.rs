@@ -76,7 +76,7 @@ async fn a_rewind_restores_files_and_history_after_a_question_with_the_changes()
     assert_eq!(agent.turn("/rewind 2").await, "end_turn");
     assert_eq!(scratch.read("a.txt"), "one\n");
     assert!(!scratch.path("new.txt").exists());
-    // The question shows the changes.
+    // The permission request shows the changes.
     let asked = format!("{:?}", agent.client.permission_requests.last().unwrap());
     assert!(asked.contains("Prompt 2 and everything after it will be removed"), "{asked}");
     let call = agent.call("rewind");
@@ -187,7 +187,7 @@ async fn a_client_gets_the_changes_by_a_dry_run_and_then_exactly_those_are_made(
     assert_eq!(done, dry);
     assert_eq!(scratch.read("a.txt"), "one\n");
     assert!(!scratch.path("new.txt").exists());
-    // The next turn says so, before its own answer.
+    // The next turn reports the rewind before its own answer.
     assert_eq!(agent.turn("read a.txt").await, "end_turn");
     let thoughts = agent.session().thought_text();
     assert!(thoughts.contains("Went back to the state before prompt 2."), "{thoughts}");
@@ -210,7 +210,7 @@ async fn a_rewind_that_is_withdrawn_while_it_waits_changes_nothing() {
     assert_eq!(agent.answer(&rewind).await.unwrap_err()["code"], -32800);
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&turn).await, "cancelled");
-    // The next turn begins after the work that waited before it.
+    // The next turn begins after all earlier requests, so a rewind would have happened before it.
     assert_eq!(agent.turn("read a.txt").await, "end_turn");
     assert_eq!(scratch.read("a.txt"), "two\n");
     assert!(!messages(&agent, &id).contains("Went back"));
@@ -247,7 +247,7 @@ async fn a_fork_continues_apart_from_its_parent_and_does_not_own_its_undo() {
         assert_eq!(error.unwrap_err()["code"], code);
     }
     let [whole, part] = [whole, part].map(|fork| fork["sessionId"].as_str().unwrap().to_owned());
-    // The fork is open, its parent too, and neither changes the other.
+    // The fork and its parent are both open, and neither of them changes the other.
     assert_eq!(turn_in(&mut agent, &whole, "/undo").await, "end_turn");
     assert!(messages(&agent, &whole).contains("There is nothing to undo"));
     assert_eq!(scratch.read("new.txt"), "three\n");

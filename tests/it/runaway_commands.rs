@@ -1,4 +1,5 @@
-//! Commands that use up what the system has: each is bounded and reported, and the agent continues.
+//! Commands that use up processes, output, disk space or memory. Each command is limited and
+//! reported, and the agent continues.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +14,8 @@ use crate::harness::session::call_text;
 use crate::harness::{Agent, CALLBOARD, PermissionReply, SANDBOX};
 use crate::sandbox::has_namespaces;
 
-/// Root has other limits than the user of an agent.
+/// Id of the ordinary user that runs the agent. Root is not used, because other limits apply to
+/// root.
 const USER: u32 = 12345;
 
 fn run_for(command: &str, timeout_ms: u32) -> Value {
@@ -35,7 +37,8 @@ async fn runaway_commands_are_bounded_and_reported() {
     let (program, wrapper) = (folder.path().join("callboard"), folder.path().join("wrapper"));
     let tmp = folder.path().join("tmp");
     fs::create_dir(&tmp).unwrap();
-    // Not by this process: a process that another thread starts meanwhile would inherit the file.
+    // Another process copies the program: a process that another thread starts meanwhile would
+    // inherit the file that is open for writing.
     assert!(Command::new("cp").arg(CALLBOARD).arg(&program).status().unwrap().success());
     // The folder for temporary files has 8 MiB.
     let line = format!(

@@ -28,8 +28,9 @@ fn names(scratch: &Scratch) -> BTreeSet<OsString> {
     fs::read_dir(scratch.cwd()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
 }
 
-/// Returns whether the tests can expect a sandbox of namespaces. A system without it is reported, and
-/// fails the test if the variable `SANDBOX_TESTS_REQUIRE` names it.
+/// Returns whether the tests can expect a sandbox of namespaces. If the system has no namespaces,
+/// prints a report, and fails the test if the variable `SANDBOX_TESTS_REQUIRE` contains
+/// `namespaces`.
 pub(crate) fn has_namespaces(scratch: &Scratch) -> bool {
     let (_, report) = run(scratch, &["doctor", "sandbox"]);
     let has_them = report.starts_with("Sandbox: namespaces");

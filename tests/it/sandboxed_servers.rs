@@ -64,8 +64,8 @@ fn deny_reading(scratch: &Scratch, glob: &str) {
     scratch.write_rules(&[json!({"scope": "user", "matcher": matcher, "verdict": "deny"})]);
 }
 
-/// Starts the agent with both servers, and opens a session. Returns `None` if this system has no
-/// such sandbox.
+/// Starts the agent with both servers, and opens a session. Returns `None` if this system does not
+/// support the sandbox `tier`.
 async fn ready(scratch: Scratch, script: Vec<Value>, tier: Tier) -> Option<Agent> {
     if tier != Tier::Off && !has_namespaces(&scratch) {
         return None;
@@ -91,7 +91,7 @@ async fn ready(scratch: Scratch, script: Vec<Value>, tier: Tier) -> Option<Agent
     Some(agent)
 }
 
-/// Returns a turn in which both servers try each thing.
+/// Returns the script of a turn in which both servers receive each of the probes.
 fn probes(probes: &[Value]) -> Vec<Value> {
     let calls = probes.iter().flat_map(|probe| {
         ["boxed", "free"].map(|server| call(&format!("mcp__{server}__probe"), probe.clone()))
@@ -99,7 +99,8 @@ fn probes(probes: &[Value]) -> Vec<Value> {
     calls.flat_map(|call| [call, end()]).chain([text("Done.")]).collect()
 }
 
-/// Returns the results of the calls, in pairs: that of the sandboxed server, and that of the other.
+/// Returns the results of the calls, in pairs: the result of the sandboxed server, and the result
+/// of the other server.
 fn results(agent: &Agent) -> Vec<(String, String)> {
     let calls = agent.session().calls();
     assert!(calls.iter().all(|call| call.status == ToolCallStatus::Completed), "{calls:?}");

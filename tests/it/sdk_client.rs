@@ -1,4 +1,4 @@
-//! The same program with the client of the SDK.
+//! The built program with the client of the SDK, instead of the client of the test kit.
 
 use std::sync::{Arc, Mutex};
 

@@ -334,7 +334,7 @@ async fn a_turn_that_a_prompt_waits_for_is_recorded_before_the_prompt() {
     let mut live = ready(&scratch, &model, &["--mode", "auto"]).await;
     let id = live.session_id();
     let prompts = [live.prompt("one").await, live.prompt("two").await];
-    // Both prompts were read when this is answered.
+    // When this request is answered, the agent has read both prompts.
     live.request("session/list", json!({})).await.unwrap();
     fs::write(scratch.path("go"), "").unwrap();
     for prompt in &prompts {

@@ -141,7 +141,7 @@ async fn the_configured_service_is_searched_without_a_question() {
     assert!(requests[0].starts_with("GET /search?q=msrv&format=json"), "{requests:?}");
     assert!(requests[0].to_lowercase().contains("authorization: bearer k-9f8e7d6c5b4a"));
     agent.finish().await;
-    // Without a service, there is no such tool.
+    // Without a configured search service, there is no search tool.
     let mut agent = run_call(search, "", &[], ALLOW).await;
     assert!(shown(&agent).2.contains("There is no tool \"web_search\""));
     agent.finish().await;

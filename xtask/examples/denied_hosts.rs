@@ -1,8 +1,10 @@
-//! All hosts of a network that was made for the row `ssrf`: HTTP servers at every address, which
-//! record each connection, and a name server whose answers are written in the names.
+//! All hosts of the network that the acceptance row `ssrf` creates: HTTP servers at every address,
+//! and a name server. The HTTP servers record each connection. The name server answers with the
+//! addresses that a name contains.
 //!
 //! - `denied_hosts serve LOG` serves until it is killed. LOG receives a line for each connection:
-//!   the address and the port to which the client has connected. `LOG.ready` exists from then on.
+//!   the address and the port to which the client has connected. The file `LOG.ready` is created as
+//!   soon as the servers listen.
 //! - `denied_hosts probe ADDRESS..` prints those addresses at which a server answers.
 
 use std::collections::HashMap;
@@ -40,8 +42,8 @@ fn serve(log: &str) -> io::Result<()> {
         let mut log = OpenOptions::new().create(true).append(true).open(log)?;
         thread::spawn(move || {
             for stream in listener.incoming().filter_map(Result::ok) {
-                // Recorded before the next one is accepted, so that an answer to a later connection
-                // proves that all earlier ones are in the file.
+                // The connection is recorded before the next connection is accepted. An answer to a
+                // later connection therefore proves that all earlier connections are in the file.
                 if let Ok(reached) = stream.local_addr() {
                     writeln!(log, "{} {}", reached.ip().to_canonical(), reached.port()).ok();
                 }
@@ -85,9 +87,10 @@ fn is_reachable(address: &str) -> bool {
     answer().is_ok_and(|answer| answer.ends_with("reached\n"))
 }
 
-/// Answers queries for names such as `a5db8d822.b…1.answers.example`, whose labels are addresses in
-/// hexadecimal digits: `a` and 8, or `b` and 32. After the label `flip`, the answers alternate
-/// between the first address and all others. Other labels are ignored.
+/// Answers queries for names such as `a5db8d822.b…1.answers.example`, in which labels are
+/// addresses: `a` and 8 hexadecimal digits (IPv4), or `b` and 32 hexadecimal digits (IPv6). After
+/// the label `flip`, the answers alternate between the first address and all others. Other labels
+/// are ignored.
 fn answer_queries(names: &UdpSocket) -> io::Result<()> {
     let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut buffer = [0; 512];
@@ -133,7 +136,7 @@ fn answer_query(query: &[u8], counts: &mut HashMap<Vec<u8>, usize>) -> Option<Ve
     Some(answer)
 }
 
-/// Splits the beginning of a name in the form of a query.
+/// Splits a name without its zone into labels. The name has the form in which a query contains it.
 fn labels(mut name: &[u8]) -> Vec<&[u8]> {
     let mut labels = Vec::new();
     while let [length, rest @ ..] = name

@@ -1,6 +1,7 @@
 //! A server of the Model Context Protocol over standard streams, for the rows about servers.
 //!
-//! `mcp_server [BEHAVIOUR]..` answers well if there is no behaviour. Each behaviour is a word:
+//! `mcp_server [BEHAVIOUR]..` answers every request correctly if there is no behaviour. Each
+//! behaviour is a word that selects a fault:
 //!
 //! | when | behaviours |
 //! |---|---|
@@ -24,7 +25,8 @@ use serde_json::{Value, json};
 
 /// Number of bytes of one write of a flood.
 const WRITE_BYTES: usize = 64 << 10;
-/// Number of bytes of the longest line that a client of callboard accepts, with room for a message.
+/// Number of content bytes in a very long line. With the rest of the message, the line is just
+/// below the 16 MiB that callboard accepts.
 const LONG_LINE_BYTES: usize = (16 << 20) - 4096;
 /// Number of messages of the behaviour `gigabyte`, each of at least 1 kB.
 const GIGABYTE_MESSAGES: u64 = 1_000_000;
@@ -86,12 +88,13 @@ impl Server {
 
     fn start_floods(&self) {
         for kind in FLOODS.iter().filter(|kind| self.is(kind)) {
-            // A flood ends with the process, or when the client has closed its end.
+            // A flood ends with the process, or when the client has closed its end of the stream.
             drop(thread::spawn(move || flood(kind)));
         }
     }
 
-    /// Sends the answers to the first requests without reading them. Their ids are 0, 1, …
+    /// Sends the answers to the first requests without reading these requests, whose ids are 0 and
+    /// 1.
     fn answer_blindly(&self) -> io::Result<()> {
         for (id, method) in ["initialize", "tools/list"].iter().enumerate() {
             self.answer(&json!({"id": id, "method": method}))?;
@@ -227,7 +230,7 @@ impl Server {
                 Err(io::Error::other("in the middle of a line"))
             }
             () if self.is("closes") => {
-                // The standard streams are one socket.
+                // Standard input and standard output are one socket.
                 UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?)
                     .shutdown(Shutdown::Write)
             }
@@ -236,7 +239,7 @@ impl Server {
     }
 }
 
-/// Floods the client until it has closed its end.
+/// Floods the client until the client has closed its end of the stream.
 fn flood(kind: &str) -> io::Result<()> {
     if kind == "stderr" {
         let lines = "nothing works\n".repeat(WRITE_BYTES / 14);
@@ -303,7 +306,7 @@ fn send_result(id: &Value, result: &Value) -> io::Result<()> {
     send_line(&json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
 }
 
-/// Sends a line as a whole, even beside a flood.
+/// Sends a line as a whole, even while another thread floods the client.
 fn send_line(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(line.as_bytes())?;

@@ -16,9 +16,9 @@ use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Crates that are only checked together with all others. Each other crate is also checked alone,
-/// to detect that it needs a feature of a dependency that only another crate enables. A check of
-/// one of these crates alone would build most dependencies again.
+/// Crates that are only checked together with all others, because a separate check of these crates
+/// would build most dependencies again. Each other crate is also checked alone. This check fails if
+/// the crate needs a feature of a dependency that only another crate enables.
 const CHECKED_TOGETHER: [&str; 3] = ["callboard-runtime", "callboard-sessions", "callboard"];
 
 /// A published crate.

@@ -19,8 +19,9 @@ pub struct ClientBehaviour {
     pub permission: PermissionReply,
     /// The time at which the client replies to permission requests.
     pub timing: ReplyTiming,
-    /// Reply to forms, and to pages if the [capabilities](Self::capabilities) contain them; `None` if
-    /// the client supports no forms.
+    /// Reply to forms. The client gives the same reply to requests to open a page, if the
+    /// [capabilities](Self::capabilities) contain such requests. `None` if the client supports no
+    /// forms.
     pub form: Option<FormReply>,
     /// Delay after each line that the client reads.
     pub read_delay: Duration,

@@ -1,4 +1,4 @@
-//! A client of one session that answers every question about a call with *allow once*.
+//! A client of one session that answers every permission request with *allow once*.
 
 use std::path::Path;
 use std::process::Command;
@@ -69,7 +69,7 @@ impl AllowingClient {
         }
     }
 
-    /// Answers a question about a call.
+    /// Answers a permission request.
     fn allow(&mut self, question: &Value) -> Result<(), TaskError> {
         let mut options = question["params"]["options"].as_array().into_iter().flatten();
         let allow = options.find(|option| option["kind"] == "allow_once");

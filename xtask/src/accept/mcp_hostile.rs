@@ -1,4 +1,5 @@
-//! An agent beside hostile servers: its memory, and the calls of well-behaved servers.
+//! Runs hostile MCP servers in an agent. Measures the memory of the agent, and the delay of the
+//! calls of well-behaved servers at the same time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,19 +18,19 @@ use crate::process::TaskError;
 
 /// Number of hostile servers that run at the same time.
 const LANES: usize = 4;
-/// Number of turns beside each hostile server.
+/// Number of turns with each hostile server.
 const TURNS: usize = 3;
-/// Number of turns of a session for which the script of the model has replies.
+/// Number of turns that the script of the model contains for each session.
 const SCRIPTED_TURNS: usize = 500;
 /// Time for which a call of a hostile server may run after the call of the other server has ended.
 const HOSTILE_CALL_TIME: Duration = Duration::from_millis(500);
 /// Delay between two turns of the session without a hostile server.
 const TURN_INTERVAL: Duration = Duration::from_millis(10);
-/// Rounds without a hostile server, for each lane.
+/// Number of rounds without a hostile server that each of the [`LANES`] threads runs.
 const QUIET_ROUNDS: usize = 3;
 
-/// The behaviours of the example `mcp_server`: the ways to flood the client, to start, to list tools,
-/// and to answer calls, and the start of the flood.
+/// The behaviours of the example `mcp_server`: kinds of floods, faults of `initialize`, faults of
+/// the list of tools, faults of the answer to a call, and the time at which a flood starts.
 const BEHAVIOURS: [&[&str]; 5] = [
     &[
         "garbage",
@@ -78,21 +79,23 @@ const BEHAVIOURS: [&[&str]; 5] = [
     &["from-list", "from-call"],
 ];
 
-/// The figures of an agent beside hostile servers.
+/// The figures of an agent with hostile servers.
 #[derive(Default)]
 struct HostileFigures {
     peak_mib: f64,
-    /// Milliseconds by which calls took longer than beside no hostile server.
+    /// Milliseconds by which each call took longer than the median of the calls without a hostile
+    /// server.
     delays_ms: Vec<f64>,
 }
 
-/// Returns the maximum resident memory (in MiB) of an agent beside n hostile servers.
+/// Returns the maximum resident memory (in MiB) of an agent that runs n hostile servers, several at
+/// a time.
 pub(super) fn peak_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(run_beside_hostile_servers(built, n)?.peak_mib)
 }
 
-/// Returns the 99th percentile of the milliseconds by which calls of other servers take longer
-/// beside n hostile servers.
+/// Runs n hostile servers, several at a time, and measures the additional milliseconds of the calls
+/// of other servers. Returns the 99th percentile.
 pub(super) fn call_delay(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(percentile_99(run_beside_hostile_servers(built, n)?.delays_ms))
 }
@@ -146,12 +149,12 @@ fn script() -> String {
     turn.repeat(SCRIPTED_TURNS)
 }
 
-/// Returns the behaviours of n servers. Every behaviour occurs before any occurs again, and others
-/// are added to it at random.
+/// Returns the behaviours of n servers. Every behaviour occurs once before any behaviour occurs
+/// again. Each server also gets behaviours of other groups at random.
 fn random_servers(n: usize, random: &mut Random) -> Vec<Vec<&'static str>> {
     let mut servers = Vec::new();
     while servers.len() < n {
-        // The start of a flood means nothing without a flood.
+        // The last group sets the start of a flood. Without a flood, it has no effect.
         let groups = BEHAVIOURS.iter().enumerate().take(BEHAVIOURS.len() - 1);
         let each = groups.flat_map(|(group, words)| words.iter().map(move |word| (group, *word)));
         let mut each: Vec<_> = each.collect();
@@ -179,7 +182,7 @@ struct CallTimes {
     other: Vec<f64>,
 }
 
-/// The agent that runs beside the servers.
+/// The agent in which the servers run, and the parameters of the rounds.
 struct Rounds<'a> {
     built: &'a ReleasePrograms,
     agent: &'a SharedAgent,
@@ -208,8 +211,8 @@ impl Rounds<'_> {
         })
     }
 
-    /// Runs a session with a server and a well-behaved server, and beside it a session with a
-    /// well-behaved server alone.
+    /// Runs two sessions at the same time. One has a server with these behaviours and a
+    /// well-behaved server. The other has only a well-behaved server.
     fn run_round(&self, behaviours: &[&str]) -> Result<CallTimes, TaskError> {
         let (good, bad) = (self.server("good", &[]), self.server("bad", behaviours));
         let is_over = AtomicBool::new(false);
@@ -263,7 +266,8 @@ fn run_turn(session: &SharedSession<'_>) -> Result<ReceivedTurn, TaskError> {
     let turn = session.run_turn(GOOD_TITLE, HOSTILE_CALL_TIME)?;
     let mut is_cancelled = turn.is_cancelled;
     while is_cancelled {
-        // The next reply of the script belongs to the cancelled turn.
+        // The script has two replies per turn. The cancelled turn did not use its second reply, so
+        // another turn must use it.
         is_cancelled = session.run_turn(GOOD_TITLE, HOSTILE_CALL_TIME)?.is_cancelled;
     }
     match turn.call(GOOD_TITLE) {

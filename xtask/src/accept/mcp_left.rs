@@ -1,4 +1,4 @@
-//! Processes that are left when an agent with servers is killed.
+//! Counts the processes that are left after an agent with MCP servers is killed.
 
 use std::fs;
 use std::path::Path;
@@ -21,17 +21,17 @@ const AGENTS: u32 = 4;
 const SERVERS: usize = 5;
 /// Time within which all processes of a killed agent must end.
 const END_DEADLINE: Duration = Duration::from_secs(10);
-/// Delay between two looks for processes.
+/// Delay between two searches for processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum delay from a request to the kill of its agent.
 const MAX_KILL_DELAY_MICROS: u64 = 50_000;
 /// Time limit for a call of a server to start.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
-/// The variable that all processes of an agent have.
+/// The environment variable that all processes of an agent have.
 pub(super) const MARK_VARIABLE: &str = "CALLBOARD_ACCEPT_MARK";
 
-/// A server that answers every request, and whose processes try to stay. Each of them ignores
-/// SIGTERM.
+/// A server that answers every request. Its processes try to outlive the agent, and each of them
+/// ignores SIGTERM.
 const CLINGING_SERVER: &str = r#"
 trap '' TERM HUP INT
 sleep 1000 &
@@ -55,7 +55,7 @@ sleep 1000
 /// Number of processes of a clinging server.
 const CLINGING_PROCESSES: usize = 6;
 
-/// When an agent is killed.
+/// The moment at which an agent is killed.
 #[derive(Debug, Clone, Copy)]
 enum KillPoint {
     BeforeSession,
@@ -178,13 +178,15 @@ fn run_until(
     }
 }
 
-/// Waits for a limited time until no process has a mark. Returns the processes that still have it.
+/// Waits for a limited time until no process has a mark. Returns the processes that still have the
+/// mark.
 pub(super) fn wait_until_none_is_marked(mark: &str) -> Vec<u32> {
     let end = Instant::now() + END_DEADLINE;
     let mut empty_looks = 0;
     loop {
         let left = find_marked_processes(mark);
-        // A process that starts during a look may be missed by it.
+        // A search may miss a process that starts during the search, so two searches must find
+        // none.
         empty_looks = if left.is_empty() { empty_looks + 1 } else { 0 };
         if empty_looks == 2 || Instant::now() > end {
             return left;

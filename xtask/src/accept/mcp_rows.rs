@@ -55,10 +55,12 @@ pub(super) const MCP_ROWS: &[AcceptanceRow] = &[
     },
 ];
 
-/// Number of servers that hang, and of those that end at once. There are twice as many that work.
+/// Number of servers that hang, and number of servers that exit at once. Twice this number of
+/// servers work.
 const FAILING_SERVERS: usize = 5;
 
-/// Returns the additional milliseconds of `session/new` with servers, the median of n pairs.
+/// Returns the additional time of `session/new` with servers, in milliseconds. The result is the
+/// median of n pairs of requests, one with servers and one without.
 fn extra_new_session_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("mcp-new")?;
     let behaviours = ["", "", "hangs", "dies"].repeat(FAILING_SERVERS);
@@ -77,8 +79,8 @@ fn extra_new_session_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskErro
     Ok(median((0..n).map(pair).collect::<Result<_, TaskError>>()?))
 }
 
-/// Returns the milliseconds that a first prompt with hanging servers takes longer than the
-/// configured second, the slowest of n.
+/// Runs n first prompts in sessions with hanging servers. Returns the milliseconds by which the
+/// slowest prompt exceeds the configured wait of one second.
 fn first_prompt_ms_over_limit(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("mcp-first-prompt")?;
     scratch.write_user_config("[mcp]\nfirst_prompt_wait = 1\n")?;
@@ -108,7 +110,8 @@ fn first_prompt_ms_over_limit(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     Ok(slowest)
 }
 
-/// Returns servers with these behaviours of the example `mcp_server`, as a client names them.
+/// Returns servers with these behaviours of the example `mcp_server`, in the form in which a client
+/// sends them in `session/new`.
 fn servers(built: &ReleasePrograms, behaviours: &[&str]) -> Value {
     let server = |(number, behaviour): (usize, &&str)| {
         let args: Vec<_> = Some(*behaviour).filter(|it| !it.is_empty()).into_iter().collect();

@@ -25,8 +25,8 @@ impl RawAgent {
         Self::start_with_read_ahead(command, 1)
     }
 
-    /// Starts an agent, and discards its stderr. At most `lines` lines wait until the caller needs
-    /// them.
+    /// Starts an agent, and discards its stderr. At most `lines` lines are read before the caller
+    /// needs them.
     pub(super) fn start_with_read_ahead(
         command: &mut Command,
         lines: usize,

@@ -51,8 +51,9 @@ fn extra_command_ms(built: &ReleasePrograms, n: u32, isolation: &str) -> Result<
     let start = |args: &[&str], mode: &str| {
         let mut command = isolated_command(&built.callboard, &scratch);
         if isolation == "landlock" {
-            // A sandbox refuses namespaces to the programs in it, so they use Landlock. It protects
-            // names in its project, but none in the project of the agent, which lies deeper.
+            // The agent itself runs in a sandbox. That sandbox refuses namespaces, so the agent
+            // uses Landlock for its commands. The outer sandbox protects names in its own project
+            // folder, but not in the agent's project folder, which is a subfolder.
             command.args(["sandbox", "run", "--"]).arg(&built.callboard);
         }
         let args = [&["acp", "--ephemeral", "--model", "direct", "--mode", "auto"], args].concat();

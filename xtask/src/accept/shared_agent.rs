@@ -72,7 +72,7 @@ impl SharedAgent {
         self.child.0.wait().ok();
     }
 
-    /// Closes the input, waits until the process has exited, and returns what it has logged.
+    /// Closes the input, waits until the process has exited, and returns the log of the agent.
     pub(super) fn end(mut self) -> Result<String, TaskError> {
         drop(lock(&self.input).take());
         self.child.wait_for_exit(DEADLINE)?;
@@ -81,7 +81,7 @@ impl SharedAgent {
         Ok(String::from_utf8_lossy(&log).into_owned())
     }
 
-    /// Sends a request, whose response is sent to `receiver`. Returns its id.
+    /// Sends a request, and returns the id of the request. The response is passed to `receiver`.
     fn send_request(
         &self,
         method: &str,
@@ -105,8 +105,8 @@ impl SharedAgent {
     }
 }
 
-/// Passes each line to the thread that waits for it. At the end of the output, no thread waits any
-/// longer.
+/// Passes each line to the thread that waits for it. At the end of the output, all waiting threads
+/// stop waiting.
 fn route_lines(output: ChildStdout, routes: &Mutex<Routes>) {
     for line in BufReader::new(output).lines() {
         let Ok(message) = line.map_err(drop).and_then(|it| parse_json_line(&it).map_err(drop))
@@ -118,7 +118,8 @@ fn route_lines(output: ChildStdout, routes: &Mutex<Routes>) {
         let receiver = match (message["id"].as_u64(), message["method"].is_string()) {
             (Some(id), false) => {
                 let receiver = routes.responses.remove(&id);
-                // The first update of a session may directly follow.
+                // The first update of a new session may directly follow, so the thread is
+                // registered now.
                 let session = message["result"]["sessionId"].as_str();
                 if let Some((session, receiver)) = session.zip(receiver.clone()) {
                     routes.sessions.insert(session.to_owned(), receiver);
@@ -131,7 +132,7 @@ fn route_lines(output: ChildStdout, routes: &Mutex<Routes>) {
             }
         };
         drop(routes);
-        // The thread may have ended.
+        // The receiving thread may have ended.
         receiver.map(|receiver| receiver.send(ReceivedMessage { at, message }).ok());
     }
     *lock(routes) = Routes::default();
@@ -145,7 +146,7 @@ fn receive(receiver: &Receiver<ReceivedMessage>, end: Instant) -> Option<Receive
     receiver.recv_timeout(end.saturating_duration_since(Instant::now())).ok()
 }
 
-/// Waits for a response, and ignores everything else.
+/// Waits for a response, and ignores all other messages.
 fn wait_for_response(
     receiver: &Receiver<ReceivedMessage>,
     id: u64,
@@ -186,18 +187,18 @@ pub(super) struct ReceivedTurn {
 #[derive(Default)]
 pub(super) struct TimedCall {
     pub(super) title: String,
-    /// The start of the last content.
+    /// The beginning of the content that arrived last.
     text: String,
     begun: Option<Instant>,
     ended: Option<Instant>,
     /// Whether the call has completed.
     pub(super) is_completed: bool,
-    /// Number of final statuses.
+    /// Number of final statuses that arrived.
     ends: u32,
 }
 
 impl TimedCall {
-    /// Returns the time for which the call ran, after it has ended.
+    /// Returns the time for which the call ran, if the call has ended.
     pub(super) fn duration(&self) -> Option<Duration> {
         self.ended.zip(self.begun).map(|(ended, begun)| ended.duration_since(begun))
     }
@@ -264,7 +265,7 @@ impl<'a> SharedSession<'a> {
         Ok(session)
     }
 
-    /// Sends the request for a new session, and waits for no response.
+    /// Sends the request for a new session, and does not wait for the response.
     pub(super) fn request_without_waiting(
         agent: &'a SharedAgent,
         cwd: &Path,
@@ -290,8 +291,8 @@ impl<'a> SharedSession<'a> {
         self.agent.send_request("session/prompt", &params, &self.sender)
     }
 
-    /// Runs a turn, and allows every call. Cancels the turn if it still runs this long after the
-    /// end of the call whose title begins with `awaited`.
+    /// Runs a turn, and allows every call. If the turn still runs when `cancel_after` has passed
+    /// since the end of the call whose title begins with `awaited`, cancels the turn.
     pub(super) fn run_turn(
         &self,
         awaited: &str,
@@ -351,8 +352,8 @@ impl<'a> SharedSession<'a> {
         self.agent.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": outcome}))
     }
 
-    /// Waits for the first status `in_progress` of a call. Returns `false` if there was none within
-    /// this time.
+    /// Waits for the first status `in_progress` of a call. Returns `false` if no call has this
+    /// status within the given time.
     pub(super) fn wait_for_running_call(&self, within: Duration) -> bool {
         let end = Instant::now() + within;
         while let Some(received) = receive(&self.receiver, end) {

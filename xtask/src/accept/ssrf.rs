@@ -18,34 +18,35 @@ use super::figures::{done_and_end_turn_lines, isolated_command, scripted_call};
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-/// The script that makes the network and runs the agent in it.
+/// The script that creates the network and runs the agent in this network.
 const NETWORK: &str = include_str!("ssrf/network.sh");
 /// The address of the allowed host.
 const ALLOWED: &str = "93.184.216.34";
 /// A public address to which there is no route.
 const UNREACHABLE: &str = "93.184.216.99";
-/// A private address whose host a rule names.
+/// A private address that a rule allows.
 const NAMED: &str = "10.9.8.7";
-/// Least number of the denied addresses that a plain program must reach.
+/// Minimum number of denied addresses that a plain program must reach.
 const MIN_REACHABLE: usize = 36;
-/// Modes of permission. In the second one, many calls run without a question.
+/// Modes of the agent. In the mode `auto`, many calls run without a permission request.
 const MODES: [&str; 2] = ["ask", "auto"];
 
-/// A page to fetch, and what must happen.
+/// A page to fetch, and the expected result.
 struct Fetch {
     url: String,
-    /// A part of the result: of the text of the page, or of the error.
+    /// A part of the page's text if the page must arrive, or else a part of the error.
     expected: String,
     is_reached: bool,
 }
 
-/// Lets the agent fetch denied addresses in every way, and n times a name whose address changes.
-/// Returns the number of connections to denied addresses. Every question is answered with *allow*.
+/// Makes the agent fetch denied addresses in every form. Also makes n fetches of names whose
+/// address changes. Returns the number of connections to denied addresses. Every permission request
+/// is answered with *allow*.
 ///
 /// # Errors
 ///
-/// Returns an error if the network cannot be made, if an allowed host is not reached, or if an error
-/// does not name the reason.
+/// Returns an error if the network cannot be created, if an allowed host is not reached, or if the
+/// error of a fetch does not contain the expected reason.
 pub(super) fn denied_connections(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let fetches = all_fetches(n);
     let mut denied = 0;
@@ -81,7 +82,7 @@ pub(super) fn denied_connections(built: &ReleasePrograms, n: u32) -> Result<f64,
 struct Connections {
     /// Number of connections to the allowed host.
     allowed: usize,
-    /// Number of connections to the private host that a rule names.
+    /// Number of connections to the private address that a rule allows.
     named: usize,
     /// The address and the port of each other connection.
     denied: Vec<String>,
@@ -106,7 +107,7 @@ fn read_connections(folder: &Path) -> Result<Connections, TaskError> {
 }
 
 impl Connections {
-    /// Returns why the absence of denied connections would prove nothing.
+    /// Returns reasons why the test proves nothing even if there are no denied connections.
     fn find_gaps(&self, fetches: &[Fetch]) -> Vec<String> {
         let Self { allowed, named, is_complete, reachable, .. } = self;
         let mut gaps = Vec::new();
@@ -182,13 +183,13 @@ fn refused(url: String, reason: &str) -> Fetch {
     Fetch { url, expected: reason.to_owned(), is_reached: false }
 }
 
-/// Returns a URL of the allowed host that redirects.
+/// Returns a URL of the allowed host that redirects to `location`.
 fn redirect_to(location: &str) -> String {
     let hex: String = location.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("http://{ALLOWED}/to/{hex}")
 }
 
-/// Returns the name that has these addresses.
+/// Returns the host name that the name server resolves to these addresses.
 fn name(addresses: &[&str]) -> String {
     let label = |address: &&str| match address.parse() {
         Ok(IpAddr::V4(address)) => format!("a{:08x}.", address.to_bits()),
@@ -198,17 +199,17 @@ fn name(addresses: &[&str]) -> String {
     addresses.iter().map(label).collect::<String>() + "answers.example"
 }
 
-/// Returns the name of an address that a rule allows.
+/// Returns a host name that a rule allows, and that the name server resolves to this address.
 fn named(address: &str) -> String {
     format!("named.{}", name(&[address]))
 }
 
-/// Returns the addresses to which no rule can allow connections.
+/// Returns the addresses that stay denied even if a rule allows them.
 fn never_allowed() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     ADDRESSES.iter().filter(|(_, kind)| *kind != "private")
 }
 
-/// Returns a part of the reason with which a name is refused.
+/// Returns a part of the error for a host name that has only addresses of this kind.
 fn only(kind: &str) -> String {
     format!("has only {kind} addresses")
 }
@@ -237,7 +238,8 @@ fn write_files(scratch: &ScratchFolders, fetches: &[Fetch]) -> Result<(), TaskEr
     Ok(())
 }
 
-/// Returns the command of an agent in the network of the test. All its processes end with it.
+/// Returns the command of an agent in the network of the test. All processes of the network end
+/// when the command ends.
 fn agent_command(built: &ReleasePrograms, scratch: &ScratchFolders, mode: &str) -> Command {
     let folder = scratch.cwd();
     let mut command = isolated_command(Path::new("unshare"), scratch);
@@ -254,7 +256,8 @@ fn agent_command(built: &ReleasePrograms, scratch: &ScratchFolders, mode: &str) 
     command
 }
 
-/// Runs a turn for each fetch. Returns those whose result is not the expected one.
+/// Runs a turn for each fetch. Returns a description of each fetch whose result is not the expected
+/// result.
 fn run_fetches(
     command: &mut Command,
     folder: &Path,

@@ -22,7 +22,7 @@ const TURNS_OF_PROCESS: u32 = 30;
 /// Number of bytes of the file that each call of the large session reads. The store also contains a
 /// record of the call for the model, of about the same size.
 const FILE_BYTES: usize = 6_000;
-/// Time limit between two turns of the processes that use a store at the same time.
+/// Maximum time in which none of the processes that use a store at the same time ends a turn.
 const TURN_DEADLINE: Duration = Duration::from_secs(120);
 /// Maximum number of lines that wait until the client of a measured load takes them.
 const LINES_READ_AHEAD: usize = 256;
@@ -102,7 +102,7 @@ struct LoadUpdates {
 }
 
 /// Loads a session in a new process. The updates are parsed after the response has arrived, so the
-/// times contain no work of the client but the reading of lines.
+/// only work of the client that is measured is the reading of lines.
 fn receive_load(
     program: &Path,
     scratch: &ScratchFolders,

@@ -35,7 +35,7 @@ pub(super) const WEB_ROWS: &[AcceptanceRow] = &[
     },
 ];
 
-/// The pages that are fetched, each by another agent.
+/// The pages that are fetched, each by a separate agent.
 const PAGES: [&str; 10] = [
     "html",
     "text",
@@ -52,8 +52,8 @@ const PAGES: [&str; 10] = [
 /// Number of list entries of a page that is just small enough to become Markdown.
 const LIST_ENTRIES: usize = 4_500;
 
-/// Returns the memory that a page of n MB adds to the memory of an agent that has fetched a small
-/// page, for the page that needs most.
+/// For each page of n MB, measures the memory that it adds to the memory of an agent that has
+/// fetched a small page. Returns the largest of these values.
 fn page_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let server = TcpListener::bind("127.0.0.1:0").map_err(|error| failed(&error))?;
     let address = server.local_addr().map_err(|error| failed(&error))?;
@@ -75,7 +75,7 @@ fn page_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
         let script = scratch.write_file("script.jsonl", &(turn("small") + &turn(page)))?;
         let mut command =
             callboard_command(built, &scratch, &format!("script:{}", script.display()));
-        // Pages on this computer are denied, so this server is a proxy.
+        // The agent refuses to fetch pages from this computer, so this server acts as a proxy.
         for proxy in ["HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
             command.env_remove(proxy).env_remove(proxy.to_ascii_lowercase());
         }
@@ -92,7 +92,7 @@ fn page_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(largest)
 }
 
-/// Runs a turn with a fetch, whose page must arrive.
+/// Runs a turn with a fetch. The page must arrive.
 fn run_fetch(client: &mut AllowingClient) -> Result<(), TaskError> {
     let ended = client.run_turn()?;
     match ended["status"] == "completed" && ended.to_string().contains("of the page") {
@@ -134,7 +134,8 @@ fn send_page(mut stream: &TcpStream, n: u32, bomb: &[u8]) -> io::Result<()> {
     write_chunk(stream, &[])
 }
 
-/// Returns the start of a page, and what is repeated after it. `None` for an ordinary page.
+/// Returns the beginning of a page, and the text that is repeated after the beginning. Returns
+/// `None` for an ordinary page.
 fn hostile_page(page: &str) -> Option<(String, &'static str)> {
     Some(match page {
         "lines" => (String::new(), "\n"),
@@ -148,7 +149,7 @@ fn hostile_page(page: &str) -> Option<(String, &'static str)> {
     })
 }
 
-/// Sends bytes as one chunk. No bytes are the end of the body.
+/// Sends bytes as one chunk. If there are no bytes, the chunk ends the body.
 fn write_chunk(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
     write!(stream, "{:x}\r\n", bytes.len())?;
     stream.write_all(bytes)?;

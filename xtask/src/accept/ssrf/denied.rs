@@ -3,7 +3,7 @@
 /// A word of the reason with which an address is refused.
 type Kind = &'static str;
 
-/// Denied addresses with their kinds. The last ones are those of the agent's own network.
+/// Denied addresses with their kinds. The last addresses are those of the agent's own machine.
 pub(super) const ADDRESSES: &[(&str, Kind)] = &[
     ("127.0.0.1", "loopback"),
     ("127.255.255.254", "loopback"),
@@ -51,8 +51,8 @@ pub(super) const ADDRESSES: &[(&str, Kind)] = &[
     ("2a02:7b40::2", "machine-local"),
 ];
 
-/// Hosts of URLs with a part of the reason for which the URL is refused. A host may have user
-/// information, and `@` stands for the place of the port.
+/// Hosts of URLs with a part of the reason for which the URL is refused. A host may contain user
+/// information before an `@`.
 pub(super) const SPELLINGS: &[(&str, &str)] = &[
     ("127.0.0.1", "127.0.0.1 is a loopback"),
     ("127.0.0.1.", "127.0.0.1 is a loopback"),
@@ -152,7 +152,8 @@ pub(super) const SPELLINGS: &[(&str, &str)] = &[
     ("user:word@[::1]", "credentials"),
 ];
 
-/// Whole URLs that some parsers read as those of `93.184.216.34`, and the reasons.
+/// Whole URLs of denied hosts, e.g. in forms that some parsers misread, each with a part of the
+/// reason for which the URL is refused.
 pub(super) const URLS: &[(&str, &str)] = &[
     ("http://127.0.0.1#@93.184.216.34/", "127.0.0.1 is a loopback"),
     ("http://127.0.0.1?@93.184.216.34/", "127.0.0.1 is a loopback"),
@@ -172,7 +173,8 @@ pub(super) const URLS: &[(&str, &str)] = &[
     ("file://127.0.0.1/etc/passwd", "file"),
 ];
 
-/// Targets of redirects other than URLs with a host, and the reasons.
+/// Targets of redirects in unusual forms, each with a part of the reason for which the target is
+/// refused.
 pub(super) const LOCATIONS: &[(&str, &str)] = &[
     ("//127.0.0.1/", "127.0.0.1 is a loopback"),
     ("///127.0.0.1/", "empty host"),
