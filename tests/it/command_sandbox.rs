@@ -1,4 +1,5 @@
-//! Commands of a session in their sandbox: what they can do in each mode, and what is asked.
+//! Commands of a session in their sandbox: what they can do in each mode, and which permissions
+//! they need.
 
 use std::fs;
 use std::net::TcpListener;
@@ -459,7 +460,7 @@ fn where_namespaces_are_refused_landlock_isolates_commands() {
     }
     assert!(!outside.exists());
     assert!(scratch.path("inner/made").exists(), "{shown}");
-    // Landlock cannot keep these names from being created.
+    // Landlock cannot prevent the creation of these names.
     assert!(shown.contains("changes were undone: .vscode, .envrc"), "{shown}");
     assert!(!scratch.path("inner/.envrc").exists() && !scratch.path("inner/.vscode").exists());
     let names = fs::read_dir(scratch.path("inner")).unwrap().map(|it| it.unwrap().file_name());

@@ -69,8 +69,8 @@ fn interrupt_at(child: &mut Child, text: &str, signal: Signal) -> String {
     said
 }
 
-/// Returns the documented examples of `callboard exec`. Each has an exit code, its arguments, and
-/// whether the run is interrupted.
+/// Returns the documented examples of `callboard exec`. Each example consists of the exit code, the
+/// arguments, and whether the run is interrupted.
 fn rows() -> Vec<(i32, Vec<String>, bool)> {
     let table = PAGE.split("| exit code |").nth(1).unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));

@@ -19,7 +19,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::session::call_text;
 use crate::harness::{Agent, Options};
 
-/// Maximum number of files in one folder, and so of calls in a turn.
+/// Maximum number of files in one folder, and therefore the maximum number of calls in a turn.
 const AT_ONCE: usize = 40;
 
 /// Generates a file name of arbitrary bytes. Bytes with a special meaning in shells or JSON are

@@ -60,7 +60,8 @@ pub(crate) fn test_args<'a>(args: &[&'a str]) -> Vec<&'a str> {
 pub(crate) struct Agent {
     kit: acp_conformance::AgentUnderTest,
     is_finished: bool,
-    /// Whether the client behaves so that the agent need not answer all of its requests.
+    /// Whether the agent may leave some requests unanswered, because of the behaviour of the
+    /// client.
     is_wild: bool,
     /// The scratch folder of the agent.
     pub(crate) scratch: Scratch,

@@ -1,4 +1,4 @@
-//! The command `callboard mcp`: servers in the configuration file, and their test.
+//! The command `callboard mcp`, which manages and tests the servers of the configuration file.
 
 use std::fs;
 

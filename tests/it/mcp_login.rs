@@ -51,8 +51,8 @@ impl Drop for Server {
     }
 }
 
-/// Sends a request, as a browser does. Returns the address to which the answer redirects, and its
-/// text.
+/// Sends a request, as a browser does. Returns the address to which the answer redirects, and the
+/// text of the answer.
 fn request(method: &str, url: &str) -> (Option<String>, String) {
     let url = Url::parse(url).unwrap();
     let address = (url.host_str().unwrap(), url.port().unwrap());

@@ -94,9 +94,9 @@ struct EndedCalls {
 }
 
 impl EndedCalls {
-    /// Returns whether a patch may be sent, and counts it if not. A patch may be sent if its call
-    /// is open, or if the patch announces a new call. A patch without a title cannot announce a
-    /// call in any protocol version.
+    /// Returns whether a patch may be sent. A patch that may not be sent is counted. A patch may be
+    /// sent if its call is open, or if the patch announces a new call. A patch without a title
+    /// cannot announce a call in any protocol version.
     fn admit_or_count_patch(
         &mut self,
         id: &ToolCallId,

@@ -144,7 +144,8 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)>
     std::iter::once((None, hunk_header(hunk, offset))).chain(lines).collect()
 }
 
-/// Returns the line offsets of the two texts in the file. An offset is 0 if the agent sends none.
+/// Returns the line offsets of the two texts in the file. An offset is 0 if the agent sends no
+/// offset.
 fn start_line_offsets(diff: &Diff, meta_key: &str) -> (u32, u32) {
     let before = |key| {
         let start =

@@ -65,7 +65,7 @@ pub(crate) const MAX_ENTRY_BYTES: usize = 4 << 20;
 /// Maximum number of bytes of text that a transcript keeps of one message or call.
 pub(crate) const MAX_TEXT_BYTES: usize = 256 << 10;
 
-/// Maximum size in bytes of an image in base64. Of a larger image, only the type is shown.
+/// Maximum size in bytes of an image in base64. For a larger image, only the type is shown.
 pub(crate) const MAX_IMAGE_BYTES: usize = 2 << 20;
 
 /// Maximum size in bytes of the lines of a change in a transcript, as JSON. Further lines are only

@@ -15,7 +15,7 @@ use super::sanitise;
 pub(super) struct MarkdownPrinter {
     text: String,
     fence: Option<OpenFence>,
-    /// Whether the text continues a block of which a part is already printed.
+    /// Whether the text continues a block that is already printed in part.
     continues_block: bool,
 }
 
@@ -163,8 +163,8 @@ fn print_code_line(line: &str, page: &mut Page) {
     page.write_styled_line(&format!("    {code}{}{code:#}", sanitise::escape_message(line)));
 }
 
-/// Prints complete blocks. The first block may be the rest of a block of which a part is already
-/// printed.
+/// Prints complete blocks. The first block may be the rest of a block that is already printed in
+/// part.
 fn print_blocks(text: &str, continues: bool, page: &mut Page) {
     let mut writer = BlockPrinter {
         page,

@@ -44,7 +44,7 @@ pub(super) enum TextOwner {
     Message(Option<MessageId>),
     Thought(Option<MessageId>),
     Plan,
-    /// A call of which only the title line is printed.
+    /// A call whose only printed text is its title line.
     CallHead(ToolCallId),
     Call(ToolCallId),
 }

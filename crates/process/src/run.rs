@@ -215,15 +215,15 @@ pub enum SpawnError {
 ///
 /// A helper is a second process of the same program, with another `argv[0]` and the environment of
 /// the command. The helper starts the shell and is an ancestor of all processes that the shell
-/// starts. The helper ends all of them in three cases: the command ends, the program requests it,
-/// or the program exits for any reason (which closes a socket). No process of the same user
-/// escapes, except processes that other services start on request.
+/// starts. The helper ends all of these processes in three cases: the command ends, the program
+/// sends a request to end the command, or the program exits for any reason (which closes a socket).
+/// No process of the same user escapes, except processes that other services start on request.
 ///
 /// After this call, a write beyond the file size limit (`ulimit -f`) fails with an ordinary error
 /// and does not end this process.
 ///
-/// On Unix systems other than Linux this is the only effect; outside Unix the function does
-/// nothing.
+/// On Unix systems other than Linux, the function only changes the effect of the file size limit.
+/// Outside Unix, the function does nothing.
 pub fn run_if_command_helper() {
     callboard_sandbox::run_if_sandbox_helper();
     tree::run_if_command_helper();

@@ -36,7 +36,7 @@ pub enum SandboxError {
 pub struct SetupFailure {
     /// The step that failed.
     pub step: SetupStep,
-    /// The file, folder or program at which it failed.
+    /// The file, folder or program at which the step failed.
     #[serde(with = "crate::policy::optional_path")]
     pub path: Option<PathBuf>,
     /// Number of the system's error.

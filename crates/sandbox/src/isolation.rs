@@ -147,7 +147,8 @@ impl IsolationProbe {
     pub fn gaps(&self, policy: &SandboxPolicy) -> Vec<IsolationGap> {
         let writable: Vec<_> = policy.writable.iter().map(|path| resolve(path)).collect();
         let in_writable = |path: &Path| {
-            // A link is read-only like its target.
+            // If a read-only path is a link, the link itself is read-only too, so the place of the
+            // link is also checked.
             let link = path.parent().map(resolve).zip(path.file_name());
             let link = link.map(|(folder, name)| folder.join(name));
             let mut places = iter::once(resolve(path)).chain(link);

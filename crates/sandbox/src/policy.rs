@@ -80,7 +80,7 @@ impl ReadOnlyName {
     }
 }
 
-/// A folder whose changes by a command go to another folder.
+/// A folder that a command may change, while the changes are written to another folder.
 ///
 /// If the folder does not exist, or if it is in a writable folder, this entry has no effect. If the
 /// kernel cannot combine the folder with the folder for the changes, the folder stays read-only.

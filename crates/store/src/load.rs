@@ -58,8 +58,9 @@ pub fn first_whole_record_number<E>(
     Ok(0)
 }
 
-/// A page of a load to which records are added. A page is full when it has 256 records or at least
-/// 1 MiB. The first page of a load has at most 16 records, so that the client soon receives it.
+/// A page of a load, while records are added to the page. A page is full when it has 256 records or
+/// at least 1 MiB. The first page of a load has at most 16 records, so that the client soon
+/// receives it.
 #[derive(Debug)]
 pub struct RecordPage {
     /// The records of the page.

@@ -144,10 +144,10 @@ impl StoreWriter {
         SessionRecorder { key, jobs: self.jobs.clone(), queue: self.queue.clone() }
     }
 
-    /// Resolves when all earlier work is done: the [`CommitFuture`] of each change that was queued
-    /// before this call has resolved, and each session is closed whose recorder was dropped before
-    /// this call. The result is `Ok` also if changes could not be written: their own
-    /// [`CommitFuture`] has the error.
+    /// Resolves when all earlier work is done. The [`CommitFuture`] of each change that was queued
+    /// before this call has then resolved. If the recorder of a session was dropped before this
+    /// call, the session is closed. The result is `Ok` also if changes could not be written: their
+    /// own [`CommitFuture`] has the error.
     pub fn flush(&self) -> CommitFuture {
         let (answer, commit) = oneshot::channel();
         drop(self.jobs.send(WriterJob::Flush(answer)));

@@ -211,8 +211,8 @@ impl Rounds<'_> {
         })
     }
 
-    /// Runs two sessions at the same time. One has a server with these behaviours and a
-    /// well-behaved server. The other has only a well-behaved server.
+    /// Runs two sessions at the same time. One session has a server with these behaviours and a
+    /// well-behaved server. The other session has only a well-behaved server.
     fn run_round(&self, behaviours: &[&str]) -> Result<CallTimes, TaskError> {
         let (good, bad) = (self.server("good", &[]), self.server("bad", behaviours));
         let is_over = AtomicBool::new(false);

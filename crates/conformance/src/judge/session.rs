@@ -95,8 +95,8 @@ impl JudgedSession {
         self.earlier = Some(earlier);
     }
 
-    /// Records the response to `session/load` or `session/resume`, which ends the replay. A turn that
-    /// runs meanwhile continues.
+    /// Records the response to `session/load` or `session/resume`, which ends the replay. A turn
+    /// that runs during the load continues.
     pub(super) fn record_load_response(&mut self) {
         self.loads = self.loads.saturating_sub(1);
         if let Some(earlier) = self.earlier.take() {

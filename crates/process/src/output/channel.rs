@@ -19,8 +19,8 @@ use crate::limits::{
 use crate::lock::lock;
 
 /// Creates the sender and the receiver. If recorded output exceeds [`MAX_LIVE_OUTPUT_BYTES`] per
-/// [`LIVE_OUTPUT_INTERVAL`], the receiver gets only its beginning and its end, with the number of
-/// omitted bytes.
+/// [`LIVE_OUTPUT_INTERVAL`], the receiver gets only the beginning and the end of the output, with
+/// the number of omitted bytes.
 pub(crate) fn channel(recording: Option<Arc<Recording>>) -> (Sender, Receiver) {
     let shared = Arc::new(Shared {
         state: Mutex::new(State::new(recording.is_some())),

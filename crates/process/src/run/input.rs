@@ -1,4 +1,4 @@
-//! Input to the terminal of a running command, and detection of a command that waits for it.
+//! Input to the terminal of a running command, and detection of a command that waits for input.
 
 use std::io;
 use std::sync::{Arc, Mutex};

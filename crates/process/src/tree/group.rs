@@ -151,9 +151,9 @@ impl ShellProcessGroup {
     /// Stops all processes and sends them a signal; the caller must hold the lock on the phase. A
     /// process that has already exited is not an error.
     fn stop_and_signal_all(&self, signal: Signal) {
-        // All processes are stopped first, the group with one signal. Otherwise a process could
-        // escape before it is signalled: by a fork, by leaving the group, or because the shell
-        // starts its next command.
+        // All processes are stopped first; one signal stops the whole group. Otherwise a process
+        // could escape before it is signalled: by a fork, by leaving the group, or because the
+        // shell starts its next command.
         let _ = kill_process_group(self.leader, Signal::STOP);
         let strays = self.descendants.freeze();
         for signal in [signal, Signal::CONT] {

@@ -24,7 +24,7 @@ use crate::program::{COMMAND_ID_VARIABLE, SpawnSpec};
 const HELPER_ARGV0: &str = "acp-tools: keeps a command";
 
 /// Whether [`run_if_command_helper`] was called in this process. A helper runs the same program, so
-/// it then calls the function too.
+/// the helper calls this function too.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn is_available() -> bool {

@@ -54,8 +54,8 @@ impl SpawnOrder {
         }
     }
 
-    /// Returns whether the program is the helper of a sandbox, which is outside of the sandbox's
-    /// process namespace.
+    /// Returns whether the program is the helper of a sandbox with namespaces. Such a helper is
+    /// outside of the sandbox's process namespace.
     fn has_namespaces(&self) -> bool {
         self.sandbox.as_ref().is_some_and(|it| it.isolation == Isolation::Namespaces)
     }
@@ -121,7 +121,7 @@ pub(super) fn run_helper() -> io::Result<()> {
         gone: false,
     };
     let mut exit = supervisor.supervise();
-    // All processes of the sandbox are gone, so this does not wait.
+    // All processes of the sandbox are gone, so this call does not wait.
     let end = sandbox.and_then(SandboxReports::into_end);
     exit.left_over += end.as_ref().map_or(0, |end| end.left_over);
     if let (Some(CommandSandbox { policy, .. }), None, true) =

@@ -1,5 +1,5 @@
 //! Processes that try to outlive their command. The command is cancelled at a random time, or the
-//! program that runs it is killed or loses its client.
+//! program that runs the command is killed or loses its client.
 //!
 //! `HOSTILE_TREES` and `HOSTILE_DEATHS` set the number of runs; `cargo xtask accept hostile` uses
 //! many more than a plain test run. Each test prints its figures as one line; the field `value` is

@@ -368,8 +368,8 @@ impl SandboxReports {
         serde_json::from_slice(&line).ok()
     }
 
-    /// Waits for the last report. Returns `None` if there is none, because the helper was killed or
-    /// has no process namespace.
+    /// Waits for the last report. Returns `None` if there is no last report, because the helper was
+    /// killed or has no process namespace.
     #[must_use]
     pub fn into_end(mut self) -> Option<SandboxEnd> {
         match self.read() {

@@ -1,9 +1,9 @@
 //! The mounts of a sandbox.
 //!
-//! The command keeps the root of the system. All mounts become read-only, and further mounts are
-//! attached on top of them: writable folders, a private `/tmp`, `/dev` and `/proc`, and mounts that
-//! hide or protect paths. Two properties make this safe even if a process moves files or folders at
-//! the same time:
+//! The command has the same root folder as the system. All mounts become read-only, and further
+//! mounts are attached on top of them: writable folders, a private `/tmp`, `/dev` and `/proc`, and
+//! mounts that hide or protect paths. Two properties make this safe even if a process moves files
+//! or folders at the same time:
 //!
 //! - A mount tree is attached writable only if it was opened before, and if its identity was
 //!   recorded outside of the namespaces. All trees that are attached later are copies of existing

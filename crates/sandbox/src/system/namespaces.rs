@@ -64,7 +64,7 @@ const FROM_TERMINAL: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 /// Signals to the command that are blocked during the set-up, so that none of them is lost. Each
 /// process of the sandbox passes on the signals that arrived before the next process existed. The
-/// last process receives the signals before it becomes the command, and then ends by the signal.
+/// last process receives the signals before it becomes the command, and is then ended by them.
 const DEFERRED: [Signal; 5] =
     [Signal::TERM, Signal::HUP, PARENT_DIED, FROM_TERMINAL[0], FROM_TERMINAL[1]];
 

@@ -221,8 +221,8 @@ fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<Bpf
     Ok(vec![compile_filter(denied, libc::EPERM)?, compile_filter(absent, libc::ENOSYS)?])
 }
 
-/// Denies all sockets except those of `families`. Of these, also denies sockets that give access to
-/// more than a network.
+/// Denies all sockets except those of `families`. Also denies raw and packet sockets of the
+/// Internet families, and Netlink sockets other than those for routing information.
 fn deny_unusual_sockets(denied: &mut SeccompRules, families: &[libc::c_int]) -> FilterResult<()> {
     let family = |family: libc::c_int| u64::from(family.cast_unsigned());
     let other_families: Vec<_> = families.iter().map(|known| (0, Ne, family(*known))).collect();
@@ -449,7 +449,7 @@ mod tests {
             libc::SYS_sethostname,
             libc::SYS_setns,
             libc::SYS_settimeofday,
-            // A family of zero is none of the permitted ones.
+            // The family 0 is not one of the permitted families.
             libc::SYS_socket,
             libc::SYS_socketpair,
             libc::SYS_swapoff,

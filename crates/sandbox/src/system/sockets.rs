@@ -84,7 +84,7 @@ fn find_socket(path: &Path, avoided: &[&Path]) -> Option<PathBuf> {
     None
 }
 
-/// A mount. For a socket of a program in another container, only the socket is mounted.
+/// A mount. The mount may be a single socket, which belongs to a program in another container.
 struct Mount {
     path: PathBuf,
     /// Whether only a file or folder of the file system is mounted.

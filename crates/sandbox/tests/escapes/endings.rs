@@ -31,7 +31,7 @@ const LINE: &str = "sleep 999 & setsid sleep 999 & (sleep 999 &) ; nohup sleep 9
 /// Environment variable of a copy of this program that runs [`LINE`] in the folder of a world.
 const WORLD: &str = "ESCAPES_WORLD";
 
-/// Returns the ids of the processes in whose environment a text is.
+/// Returns the ids of the processes whose environment contains a text.
 fn processes_with(text: &str) -> Vec<i32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -76,8 +76,8 @@ pub(crate) fn stop_set_up(project: &Path) -> File {
     folder
 }
 
-/// Waits for a helper that works in a project, has installed its signal handlers, and whose set-up
-/// is stopped. Returns a pidfd of the helper.
+/// Waits until a helper in a project has installed its signal handlers. The set-up of the helper
+/// must be stopped. Returns a pidfd of the helper.
 pub(crate) fn stopped_helper(project: &Path) -> OwnedFd {
     let begun = Instant::now();
     let is_stopped = |id: &i32| {

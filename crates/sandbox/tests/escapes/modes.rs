@@ -1,4 +1,5 @@
-//! Folders whose mode closes them to the helper, and whose mode the command could change.
+//! Folders that the helper cannot use because of their mode, although the command could change the
+//! mode.
 
 use std::fs;
 use std::io::Read as _;

@@ -231,7 +231,7 @@ fn writable_folder_may_be_a_link() {
     }
 }
 
-/// A mount in a writable folder keeps its rights: a read-only one does not become writable.
+/// A mount in a writable folder keeps its rights: a read-only mount does not become writable.
 #[test]
 fn mounts_in_a_writable_folder_keep_their_rights() {
     let program = std::env::current_exe().unwrap();

@@ -16,7 +16,7 @@ use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
 /// Contents of files that no command may read.
 pub(crate) const SECRETS: [&str; 3] = ["SECRET-KEY", "SECRET-STATE", "SECRET-OF-ANOTHER-PROCESS"];
 
-/// A project, a home folder and other things beside them.
+/// A project folder, a home folder, and files, sockets and processes outside of both.
 pub(crate) struct World {
     folder: tempfile::TempDir,
     pub(crate) project: PathBuf,

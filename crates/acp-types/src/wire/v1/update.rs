@@ -72,7 +72,8 @@ impl ClientMessage for SessionUpdateParams {
     ///
     /// # Errors
     ///
-    /// Returns an error if an update that cannot be represented in JSON is not about a call.
+    /// Returns an error for an update that is not about a call, if the update cannot be represented
+    /// in JSON.
     fn params(&self) -> serde_json::Result<Value> {
         let params = serde_json::to_value(self).or_else(|error| {
             let update = self.update.reduced_to_title_and_status().ok_or(error)?;

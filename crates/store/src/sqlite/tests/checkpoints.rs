@@ -1,4 +1,4 @@
-//! The write-ahead log, beside readers and writers.
+//! Tests of the write-ahead log while other connections read and write.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -359,7 +359,7 @@ fn parts_are_read_although_their_index_is_damaged() {
     assert!(parts.parts.len() < 10 && parts.damaged > 0, "{parts:?}");
 }
 
-/// Creates a store with sessions `s100` to `s399`, of which every third is in another folder.
+/// Creates a store with sessions `s100` to `s399`. Every third session is in another folder.
 fn with_sessions(folder: &Path) -> SqliteSessionStore {
     let store = open(folder);
     for number in 100..400_u64 {
