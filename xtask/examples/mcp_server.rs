@@ -296,7 +296,8 @@ fn append_flood_message(batch: &mut String, kind: &str, number: u64) {
         }
         "ping" => request("ping", json!({})),
         "unknown-request" => request("hostile/request", json!({})),
-        _ => notification("hostile", json!({"number": number})),
+        "unknown" => notification("hostile", json!({"number": number})),
+        _ => unreachable!("no flood is called {kind}"),
     };
     // Writing to a string cannot fail.
     let _ = writeln!(batch, "{message}");

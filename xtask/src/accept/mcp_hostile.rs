@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::cancel::percentile_99;
-use super::figures::{callboard_command, median, read_memory_mib};
+use super::figures::{callboard_command, read_memory_mib};
 use super::mcp_left::{MARK_VARIABLE, join, wait_until_none_is_marked};
 use super::scratch::ScratchFolders;
 use super::seed::Random;
@@ -26,8 +26,8 @@ const SCRIPTED_TURNS: usize = 500;
 const HOSTILE_CALL_TIME: Duration = Duration::from_millis(500);
 /// Delay between two turns of the session without a hostile server.
 const TURN_INTERVAL: Duration = Duration::from_millis(10);
-/// Number of rounds without a hostile server that each of the [`LANES`] threads runs.
-const QUIET_ROUNDS: usize = 3;
+/// Rounds beside a silent server in place of a hostile server, for each lane.
+const SILENT_ROUNDS: usize = 12;
 
 /// The behaviours of the example `mcp_server`: kinds of floods, faults of `initialize`, faults of
 /// the list of tools, faults of the answer to a call, and the time at which a flood starts.
@@ -80,12 +80,12 @@ const BEHAVIOURS: [&[&str]; 5] = [
 ];
 
 /// The figures of an agent with hostile servers.
-#[derive(Default)]
 struct HostileFigures {
     peak_mib: f64,
-    /// Milliseconds by which each call took longer than the median of the calls without a hostile
-    /// server.
-    delays_ms: Vec<f64>,
+    /// Milliseconds by which the 99th percentile of the times is longer than beside silent servers.
+    /// The times are those of calls in the same session or of turns in another session, whichever
+    /// are longer.
+    delay_ms: f64,
 }
 
 /// Returns the maximum resident memory (in MiB) of an agent that runs n hostile servers, several at
@@ -94,10 +94,10 @@ pub(super) fn peak_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskEr
     Ok(run_beside_hostile_servers(built, n)?.peak_mib)
 }
 
-/// Runs n hostile servers, several at a time, and measures the additional milliseconds of the calls
-/// of other servers. Returns the 99th percentile.
+/// Returns the milliseconds by which calls of other servers, or turns of other sessions, take longer
+/// beside n hostile servers.
 pub(super) fn call_delay(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    Ok(percentile_99(run_beside_hostile_servers(built, n)?.delays_ms))
+    Ok(run_beside_hostile_servers(built, n)?.delay_ms)
 }
 
 fn run_beside_hostile_servers(
@@ -112,18 +112,16 @@ fn run_beside_hostile_servers(
     let agent = SharedAgent::start(&mut command, scratch.cwd().join("agent.log"))?;
     let rounds = Rounds { built, agent: &agent, scratch: &scratch, mark: &mark };
 
-    let quiet = vec![Vec::new(); QUIET_ROUNDS * LANES];
-    let quiet: Vec<CallTimes> = rounds.run_all(&quiet)?;
-    let usual = |times: fn(&CallTimes) -> &Vec<f64>| {
-        median(quiet.iter().flat_map(times).copied().collect())
-    };
-    let (usual_beside, usual_other) = (usual(|it| &it.beside), usual(|it| &it.other));
+    let silent = vec![vec!["no-answer"]; SILENT_ROUNDS * LANES];
+    let silent = rounds.run_all(&silent)?;
     let mut random = built.seed.create_rng();
     let times = rounds.run_all(&random_servers(n as usize, &mut random))?;
     let peak_mib = read_memory_mib(agent.pid(), "VmHWM:")?;
-    let beside = times.iter().flat_map(|it| &it.beside).map(|time| time - usual_beside);
-    let other = times.iter().flat_map(|it| &it.other).map(|time| time - usual_other);
-    let delays_ms = beside.chain(other).collect();
+    let slowest = |rounds: &[CallTimes], times: fn(&CallTimes) -> &Vec<f64>| {
+        percentile_99(rounds.iter().flat_map(times).copied().collect())
+    };
+    let delay = |of| slowest(&times, of) - slowest(&silent, of);
+    let delay_ms = delay(|it| &it.beside).max(delay(|it| &it.other));
 
     let log = agent.end()?;
     let left = wait_until_none_is_marked(&mark);
@@ -132,7 +130,7 @@ fn run_beside_hostile_servers(
         let failed = format!("{} processes are left; panics: {shown}", left.len());
         return Err(TaskError::Failed(failed));
     }
-    Ok(HostileFigures { peak_mib, delays_ms })
+    Ok(HostileFigures { peak_mib, delay_ms })
 }
 
 /// Returns the script of a model that calls a tool of each server at the same time, in each turn.
@@ -242,7 +240,8 @@ impl Rounds<'_> {
         for _ in 0..TURNS {
             let turn = run_turn(&session)?;
             let time = turn.call(GOOD_TITLE).and_then(TimedCall::duration);
-            times.extend(time.map(|time| time.as_secs_f64() * 1000.0));
+            let time = time.ok_or_else(|| TaskError::Failed("a call never ran".to_owned()))?;
+            times.push(time.as_secs_f64() * 1000.0);
         }
         session.close().map(|()| times)
     }

@@ -47,8 +47,8 @@ pub(super) const MCP_ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "mcp-hostile-delay",
-        what: "ms by which a call of another MCP server, or a turn of another session, takes \
-               longer beside n hostile MCP servers, p99",
+        what: "ms by which the p99 of calls of another MCP server, or of turns of another session, \
+               is longer beside n hostile MCP servers than beside silent ones",
         n: 200,
         target: Some(10.0),
         measure: Programs(mcp_hostile::call_delay),

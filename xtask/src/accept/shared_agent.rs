@@ -56,7 +56,9 @@ impl SharedAgent {
         thread::spawn(move || route_lines(output, &routes_of_reader));
         let agent = Self { child: KillOnDrop(child), input: Mutex::new(input), routes, log };
         let (sender, receiver) = channel();
-        let id = agent.send_request("initialize", &json!({"protocolVersion": 1}), &sender)?;
+        let params =
+            json!({"protocolVersion": 1, "clientCapabilities": {"elicitation": {"form": {}}}});
+        let id = agent.send_request("initialize", &params, &sender)?;
         wait_for_response(&receiver, id)?;
         Ok(agent)
     }
@@ -291,7 +293,7 @@ impl<'a> SharedSession<'a> {
         self.agent.send_request("session/prompt", &params, &self.sender)
     }
 
-    /// Runs a turn, and allows every call. If the turn still runs when `cancel_after` has passed
+    /// Runs a turn, allows every call, and declines every form. If the turn still runs when `cancel_after` has passed
     /// since the end of the call whose title begins with `awaited`, cancels the turn.
     pub(super) fn run_turn(
         &self,
@@ -325,7 +327,7 @@ impl<'a> SharedSession<'a> {
                 };
             }
             turn.apply(&received);
-            self.allow_if_asked(&received.message)?;
+            self.answer_if_asked(&received.message)?;
             if !turn.is_cancelled && turn.call(awaited).is_some_and(|call| call.ends > 0) {
                 end = end.min(received.at + cancel_after);
             }
@@ -339,9 +341,15 @@ impl<'a> SharedSession<'a> {
         self.agent.send(&cancel)
     }
 
-    fn allow_if_asked(&self, message: &Value) -> Result<(), TaskError> {
+    fn answer_if_asked(&self, message: &Value) -> Result<(), TaskError> {
         if message["id"].is_null() || message["method"].is_null() {
             return Ok(());
+        }
+        if message["method"] == "elicitation/create" {
+            let declined = json!({"action": "decline"});
+            return self
+                .agent
+                .send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": declined}));
         }
         let options = message["params"]["options"].as_array();
         let once = options.and_then(|all| all.iter().find(|it| it["kind"] == "allow_once"));
