@@ -1,5 +1,5 @@
-//! Metadata of a call for which the protocol has no fields. The metadata is one object in `_meta`.
-//! This object is always sent as a whole.
+//! The metadata of a tool call, e.g. its times. The protocol has no fields for this metadata, so it
+//! is sent as one object in `_meta`, and always as a whole.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

@@ -359,7 +359,7 @@ async fn a_flood_does_not_block_an_agent_that_answers_each_request() {
             line.clear();
         }
     });
-    // The data is far larger than the capacity of both pipes and the queue.
+    // The data is far larger than the two pipes and the queue can hold together.
     let ids = agent.flood(10_000, "_x/ping", &json!({"x": "x".repeat(500)})).await.unwrap();
     for id in &ids {
         assert!(agent.wait_for_result(id).await.is_ok());

@@ -120,8 +120,8 @@ impl Effects {
         Self { is_sensitive: true, ..self }
     }
 
-    /// Returns whether the effects are marked as sensitive, i.e. as more than a change of plain
-    /// text.
+    /// Returns whether the effects are marked as sensitive, i.e. whether the call may do more than
+    /// change plain text.
     #[must_use]
     pub fn is_sensitive(&self) -> bool {
         self.is_sensitive

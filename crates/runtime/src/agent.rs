@@ -89,7 +89,7 @@ pub struct CodingAgent {
     commands: SlashCommands,
     stored: Option<StoredSessions>,
     retention: Option<SessionRetention>,
-    /// Text that tells the user what to do if no sandbox works. `None` if commands run without a
+    /// Text that says what the user can do if no sandbox works. `None` if commands run without a
     /// sandbox.
     sandbox_remedy: Option<Arc<str>>,
     /// The MCP servers of each session, in addition to the servers that the client names.
@@ -259,8 +259,8 @@ impl CodingAgent {
     }
 
     /// Runs commands in a sandbox. If no sandbox works on this system, each command needs
-    /// permission. The permission request contains `remedy`, the end of a sentence that tells the
-    /// user what to do. Without this call, commands run without a sandbox.
+    /// permission. The permission request contains `remedy`, the end of a sentence that says what
+    /// the user can do. Without this call, commands run without a sandbox.
     ///
     /// `main` must first call
     /// [`run_if_command_helper`](callboard_process::run_if_command_helper).

@@ -165,7 +165,7 @@ impl SessionRewind {
         run.await.unwrap_or_else(|_panic| Err(ToolError::fatal("the rewind panicked")))
     }
 
-    /// Waits until no rewind changes files or history. Returns the outcome of the last rewind. A
+    /// Waits for the running rewind, if there is one. Returns the outcome of the last rewind. A
     /// second call returns `None`.
     pub(crate) async fn take_finished(&self) -> Option<FinishedRewind> {
         self.finished.lock().await.take()

@@ -1,4 +1,4 @@
-//! The rules of the layers: which crates a member may use, and how many.
+//! The rules of the layers: which crates each workspace member may depend on, and how many.
 
 /// Allowed dependencies of one workspace member.
 pub(super) struct LayerRule {

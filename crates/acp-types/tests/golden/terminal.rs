@@ -270,7 +270,8 @@ fn a_terminal_that_the_first_report_does_not_show_is_text_on_either_surface() {
 
 #[test]
 fn output_events_fit_a_message() {
-    // A newline takes two bytes in JSON, so the retained output needs two messages.
+    // JSON escapes a newline as two bytes. This doubles the size of the retained output, so one
+    // message cannot contain it.
     let (head, tail) = ("\n".repeat(OUTPUT_HEAD_BYTES), "\n".repeat(OUTPUT_TAIL_BYTES));
     let all = format!("{head}{}{tail}", "\n".repeat(7));
     let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);

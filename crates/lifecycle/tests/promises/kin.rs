@@ -63,7 +63,7 @@ async fn child_calls_end_before_their_parent() {
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 
-/// A report of another agent about one of three calls.
+/// A report of another agent: the number of the call, its status, and a text that is appended to it.
 type ForeignReport = (u8, Option<Status>, Option<u8>);
 
 fn foreign_report() -> impl Strategy<Value = ForeignReport> {
@@ -90,7 +90,7 @@ proptest! {
             session.upsert_foreign_call(&id, &"t".into(), patch, now);
             let board: &CallBoard = session.board();
             let report = board.open_call_report(&id).or_else(|| board.history().get(&id));
-            assert!(report.is_some(), "what is told of exists");
+            assert!(report.is_some(), "the reported call exists");
             now.monotonic += std::time::Duration::from_millis(50);
         }
         session.end_turn(&"t".into(), CallEndReason::Turn, now);

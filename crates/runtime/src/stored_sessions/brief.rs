@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::limits::MAX_BRIEF_CONTENT_BYTES;
 
 /// Scheme and path of a link to stored content. The id of the call or prompt follows. No client can
-/// open the link. The name of the link tells the user that the content was omitted.
+/// open the link. The name of the link says that the content was omitted.
 const STORED_CONTENT: &str = "stored-session";
 
 /// Returns a document with a link in place of each large content, or `None` if it has no large

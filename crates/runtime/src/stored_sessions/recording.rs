@@ -614,7 +614,8 @@ impl RecordingState {
         self.failure = Some(error.clone());
     }
 
-    /// Ends the recording. The stored session has no gap, because no later change is recorded.
+    /// Ends the recording. Nothing later is recorded, so the stored session is incomplete only at
+    /// its end.
     fn end_with_error(&mut self, error: &SessionStoreError) {
         self.target = RecordingTarget::Ended;
         self.record_failure(error);

@@ -72,7 +72,7 @@ async fn a_proxy_does_not_reach_known_addresses_that_are_denied() {
 }
 
 /// A redirect may lead to another port of the same host. The first port is reached through the
-/// proxy, and the second port is an exception.
+/// proxy. The second port is an exception from the proxy, so the address of its host is checked.
 #[tokio::test]
 async fn an_exception_is_checked_after_a_redirect_to_it() {
     let respond = |_: &str| Answer::Whole(redirect("http://b.example:81/"));
