@@ -14,7 +14,6 @@ mod names;
 mod oauth;
 mod output;
 mod output_schema;
-mod program_transport;
 mod requests;
 mod result;
 mod sandbox;

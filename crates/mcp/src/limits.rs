@@ -119,12 +119,8 @@ pub(crate) const OUTPUT_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// object counts as 4 values. A message with more values is dropped.
 pub const MAX_MESSAGE_VALUES: usize = 100_000;
 
-/// Maximum length in bytes of a message that is parsed on the thread that runs all sessions. A longer
-/// message of a program is parsed on another thread.
-pub(crate) const MAX_SHORT_MESSAGE_BYTES: usize = 8 << 10;
-
-/// Maximum number of bytes per second that are read from a server's standard output. [`READ_BURST`]
-/// allows short bursts.
+/// Maximum number of bytes per second that are read from the standard output of a server, and the
+/// same from its standard error. [`READ_BURST`] allows short bursts.
 pub const READ_BYTES_PER_SECOND: u64 = 4 << 20;
 
 /// Maximum number of messages per second that are read from a server's standard output.

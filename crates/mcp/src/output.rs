@@ -28,7 +28,7 @@ impl<R, F> LimitedReader<R, F> {
     /// Creates a reader that limits the output of a server. `on_cut` is called for each message
     /// that is too large.
     pub(crate) fn new(read: R, on_cut: F) -> Self {
-        let (message, rate) = (MessageScan::default(), ReadRate { paid_until: Instant::now() });
+        let (message, rate) = (MessageScan::default(), ReadRate::new(Instant::now()));
         Self { read, on_cut, message, rate, pause: None }
     }
 }
@@ -125,16 +125,25 @@ impl MessageScan {
 }
 
 /// Limits the rate at which the output of a server is read.
-struct ReadRate {
+pub(crate) struct ReadRate {
     /// The time at which the bytes and messages that were read so far would be reached at the
     /// maximum rate.
     paid_until: Instant,
 }
 
 impl ReadRate {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { paid_until: now }
+    }
+
     /// Counts bytes and messages. If the limit is exceeded, returns the time at which reading may
     /// continue.
-    fn charge(&mut self, bytes: usize, messages: usize, now: Instant) -> Option<Instant> {
+    pub(crate) fn charge(
+        &mut self,
+        bytes: usize,
+        messages: usize,
+        now: Instant,
+    ) -> Option<Instant> {
         let cost = |count: usize, per_second: u64| {
             Duration::from_nanos((count as u64).saturating_mul(1_000_000_000) / per_second)
         };
@@ -180,7 +189,7 @@ mod tests {
         for (bytes, messages) in
             [(READ_BYTES_PER_SECOND as usize, 1), (1, READ_MESSAGES_PER_SECOND as usize)]
         {
-            let mut rate = ReadRate { paid_until: now };
+            let mut rate = ReadRate::new(now);
             for _ in 0..READ_BURST.as_secs() {
                 assert_eq!(rate.charge(bytes, messages, now), None);
             }

@@ -9,6 +9,7 @@ use callboard_text::escape_invisible;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::service::{RoleClient, RunningService, serve_client_with_ct};
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
@@ -23,7 +24,6 @@ use crate::limits::{CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_T
 use crate::names::is_tool_name;
 use crate::oauth::{AuthorizedClient, ServerLogin, start_error_text};
 use crate::output::LimitedReader;
-use crate::program_transport::ProgramTransport;
 use crate::sandbox::ConfinedServer;
 use crate::stderr::StderrTail;
 use crate::tool::ServerConnection;
@@ -113,7 +113,7 @@ impl RunningServer {
         let calls = messages.clone();
         let read = LimitedReader::new(read, move || calls.report_cut_message());
         let closed = CancellationToken::new();
-        let transport = LimitedTransport::new(ProgramTransport::new(read, write), &closed);
+        let transport = LimitedTransport::new(AsyncRwTransport::new(read, write), &closed);
         let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
         match timeout(config.startup_timeout, service).await {
             Ok(Ok(service)) => {

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use callboard_text::escape_invisible;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::limits::{MAX_STDERR_BYTES, SHOWN_STDERR_LINES, STDERR_WAIT};
 use crate::lock::lock;
+use crate::output::ReadRate;
 
 /// The last bytes of a program's standard error. A task reads the standard error.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct StderrTail {
 }
 
 impl StderrTail {
-    /// Reads everything to its end in a task, and keeps the last bytes.
+    /// Reads everything to its end in a task at a limited rate, and keeps the last bytes.
     pub(crate) fn read(mut from: impl AsyncRead + Unpin + Send + 'static) -> Self {
         let bytes = Arc::<Mutex<VecDeque<u8>>>::default();
         let (reading, is_read) = watch::channel(());
@@ -29,11 +30,12 @@ impl StderrTail {
             // Dropping the sender at the end of the task notifies the receiver.
             let _reading = reading;
             let mut buffer = [0; 4096];
+            let mut rate = ReadRate::new(Instant::now());
             while let Ok(bytes @ 1..) = from.read(&mut buffer).await {
-                let mut tail = lock(&tail);
-                tail.extend(&buffer[..bytes]);
-                let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
-                drop(tail.drain(..surplus));
+                append_to_tail(&mut lock(&tail), &buffer[..bytes]);
+                if let Some(resume) = rate.charge(bytes, 0, Instant::now()) {
+                    sleep_until(resume).await;
+                }
             }
         }));
         Self { bytes, is_read }
@@ -50,6 +52,12 @@ impl StderrTail {
         let mut lines: Vec<_> = lines.map(escape_invisible).collect();
         lines.split_off(lines.len().saturating_sub(SHOWN_STDERR_LINES))
     }
+}
+
+fn append_to_tail(tail: &mut VecDeque<u8>, bytes: &[u8]) {
+    tail.extend(bytes);
+    let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
+    drop(tail.drain(..surplus));
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::mem;
 use std::sync::{Arc, Mutex};
 
 use rmcp::model::{
@@ -10,6 +11,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use tokio::task::yield_now;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::limits::{MAX_REQUEST_NAME_BYTES, MAX_UNANSWERED_REQUESTS};
@@ -19,6 +21,8 @@ use crate::lock::lock;
 pub(crate) struct LimitedTransport<T> {
     inner: T,
     unanswered: Arc<Mutex<HashSet<RequestId>>>,
+    /// Whether a message was received since other tasks could run.
+    yields: bool,
     /// Cancels a token when the connection is closed, because the SDK then drops the transport.
     _closing: DropGuard,
 }
@@ -26,7 +30,12 @@ pub(crate) struct LimitedTransport<T> {
 impl<T> LimitedTransport<T> {
     /// Limits a transport. `closed` is cancelled when the connection is closed.
     pub(crate) fn new(inner: T, closed: &CancellationToken) -> Self {
-        Self { inner, unanswered: Arc::default(), _closing: closed.clone().drop_guard() }
+        Self {
+            inner,
+            unanswered: Arc::default(),
+            yields: false,
+            _closing: closed.clone().drop_guard(),
+        }
     }
 
     /// Returns whether a request is passed on. Too long, too many and repeated requests are
@@ -75,7 +84,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for LimitedTransport<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
+            // The messages of one server must not delay other sessions. The SDK drops this future
+            // and calls the function again, so the flag is reset first.
+            if mem::take(&mut self.yields) {
+                yield_now().await;
+            }
             let message = self.inner.receive().await?;
+            self.yields = true;
             match &message {
                 JsonRpcMessage::Request(request)
                     if !self.accepts(&request.id, &request.request) => {}
