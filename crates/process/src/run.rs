@@ -382,7 +382,8 @@ async fn run_supervised(
     drop(connected);
     drop(live.stop_read_guard.take());
     drain(&mut live.chunks, output).await;
-    // The timeout is not the cause if it fires while left-over processes are being ended.
+    // If the timeout fires while left-over processes are being ended, it is not the cause of the
+    // command's end.
     let end = if ended.stopped { asked } else { ExitCause::Exited };
     Ok(command_exit(ended, end, begun))
 }

@@ -105,7 +105,8 @@ pub(crate) fn start(
     });
     let errors = end.errors.as_ref().unwrap_or(&end.output).try_clone()?;
     let child = command.stdout(end.output.try_clone()?).stderr(errors).spawn();
-    // The other ends are closed, so that readers notice when the program closes them.
+    // `command` owns copies of the program's streams. If this process kept them, readers would not
+    // notice that the program has closed its streams.
     drop(command);
     let child = child.map_err(explain)?;
     let group = ShellProcessGroup::new(&child, program.command_id);

@@ -1,8 +1,8 @@
 //! Starts programs, ends them and reads their output on systems without Unix process groups.
 //!
 //! Only the program itself is killed, without an earlier request to stop; processes that the
-//! program started may outlive it. Output always goes to a terminal, because closing a terminal's
-//! master ends its reader.
+//! program started may outlive it. Output always goes to a terminal, because a blocked read of a
+//! terminal can be ended: it returns when the terminal's master is closed.
 //!
 //! This module has the same interface as the Unix module.
 

@@ -83,8 +83,9 @@ impl ReadOnlyName {
 /// A folder that a command may change, while the changes are written to another folder.
 ///
 /// If the folder does not exist, or if it is in a writable folder, this entry has no effect. If the
-/// kernel cannot combine the folder with the folder for the changes, the folder stays read-only.
-/// This happens e.g. in a container, where the folder for the changes is on an overlay file system.
+/// kernel cannot combine the folder with the folder for the changes, the command can only read the
+/// folder. This happens e.g. in a container, where the folder for the changes is on an overlay file
+/// system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CopyOnWriteFolder {
@@ -147,7 +148,7 @@ pub struct SandboxLimits {
     /// together. Before Linux 6.14, root has no limit. Since Linux 6.14, the limit for root is at
     /// least 301 for each command. With [`Isolation::Landlock`](crate::Isolation::Landlock), all
     /// processes of the user are counted. Therefore the number of processes that run on the system
-    /// at the start is added to the limit. Root then has no limit.
+    /// at the start is added to the limit. With Landlock, root has no limit.
     pub processes: Option<u64>,
     /// Maximum size of each file that the command writes, in bytes. `SIGXFSZ` ends a process that
     /// exceeds the limit.

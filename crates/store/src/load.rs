@@ -18,7 +18,7 @@ pub struct SessionLoadProgress {
     pub next: u64,
     /// Exclusive upper bound of the record numbers in this load.
     pub end: u64,
-    /// Smallest number of a record that is returned in its whole form although it has a short form.
+    /// Records with a short form are returned in their whole form only from this number on.
     pub whole_from: u64,
     /// Number of damaged records that were found so far; the actual number may be higher. A damaged
     /// record is skipped. If only its whole form is damaged, it is returned in its short form.
@@ -35,10 +35,10 @@ impl SessionLoadProgress {
     }
 }
 
-/// Returns the smallest number of a record that should be returned in its whole form although it
-/// has a short form. The whole forms from this number on have at most `budget` bytes together.
-/// `heavy` lists all records with a short form, newest first: the number of each record, and the
-/// size of its whole form in bytes.
+/// Returns the number from which on records with a short form should be returned in their whole
+/// form. The whole forms from this number on have at most `budget` bytes together. `heavy` lists
+/// all records with a short form, newest first: the number of each record, and the size of its
+/// whole form in bytes.
 ///
 /// # Errors
 ///

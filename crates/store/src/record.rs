@@ -51,7 +51,7 @@ pub enum SessionChange {
     },
 }
 
-/// The stream of a session to which a record belongs.
+/// One of the two streams of a session. Each record belongs to one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RecordStream {

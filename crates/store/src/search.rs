@@ -12,8 +12,8 @@ use crate::limits::{EXCERPT_BYTES, MAX_HITS, MAX_WORD_BYTES, MAX_WORDS};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSearch {
-    /// Words to search for, in any order and any case. A text is a hit if, for each of these words,
-    /// it contains the word or a longer word that begins with it.
+    /// Words to search for, in any order and any case. A text is a hit if it contains each of these
+    /// words, as a whole word or as the beginning of a longer word.
     pub words: String,
     /// Searches only in sessions of this folder: see
     /// [`SessionFilter::cwd`](crate::SessionFilter::cwd).

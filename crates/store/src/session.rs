@@ -37,8 +37,8 @@ pub struct SessionFolder {
 pub struct SessionSummary {
     /// Id of the session.
     pub id: SessionId,
-    /// Folder of the session. `None` if the stored folder is damaged: a permission rule must not be
-    /// applied in a wrong folder.
+    /// Folder of the session. `None` if the stored folder is damaged. The permission rules of the
+    /// session are valid only in its folder, so a folder that may be wrong is not returned.
     pub folder: Option<SessionFolder>,
     /// The session from which this session was forked.
     pub parent: Option<SessionId>,

@@ -23,8 +23,8 @@ use crate::store::{OpenSession, SessionStore};
 
 /// Writes the changes of all sessions of a process to a store. The writer has two threads, so that
 /// no commit waits for a disk. One thread commits. The other thread syncs each commit to the disk
-/// within a second, so that the commit survives a power failure. Both threads end with the last
-/// clone of the writer and the last [`SessionRecorder`].
+/// within a second, so that the commit survives a power failure. Both threads end when all clones
+/// of the writer and all [`SessionRecorder`]s are dropped.
 ///
 /// Queued changes are written in as few commits as possible. If a full disk or another process
 /// prevents a write, the write is retried every second, and later writes of the session wait for it.
@@ -39,8 +39,8 @@ pub struct StoreWriter {
 /// are tried once more, and then the session is closed in any case. Changes that cannot be written
 /// by this try are lost, and their [`CommitFuture`] returns the error.
 ///
-/// If a change is lost, all later changes are refused with the same error, so that the stored
-/// session has no gap.
+/// If a change is lost, all later changes are refused with the same error, so the stored session is
+/// incomplete only at its end.
 #[derive(Debug)]
 pub struct SessionRecorder {
     key: RecordingKey,
@@ -302,9 +302,9 @@ impl CommitWorker {
         }
     }
 
-    /// Writes the queued changes of the sessions. If other processes hold the lock of the database,
-    /// only one session waits for it. The other sessions get the same error at once, because they
-    /// would wait for the same lock.
+    /// Writes the queued changes of the sessions. If other processes hold the lock of the database
+    /// for too long, only the write of the first session waits for the lock. The other sessions get
+    /// the error of this write at once, because they would wait for the same lock.
     fn commit_round(&mut self) {
         let mut busy = None;
         for recorded in self.sessions.values_mut().filter(|it| it.has_due_changes()) {
@@ -393,7 +393,8 @@ impl RecordedSession {
         self.now = now;
     }
 
-    /// Returns whether changes are queued, and no retry must be waited for.
+    /// Returns whether queued changes can be written now, i.e. whether they do not wait for a
+    /// retry.
     fn has_due_changes(&self) -> bool {
         let is_due = self.trouble.as_ref().is_none_or(|(_, at)| *at <= Instant::now());
         is_due && !self.waiting.is_empty()
@@ -462,7 +463,8 @@ impl RecordedSession {
     }
 
     /// Sends the error to all queued writes. After a transient error, the writes stay in the queue
-    /// for a retry, unless the session is closing: its lock must become free.
+    /// for a retry. But if the session is closing, they are dropped, because the lock of the
+    /// session must become free.
     fn answer_all_with_error(&mut self, error: SessionStoreError) {
         let is_retried = error.is_transient() && !self.is_closing;
         let error = match is_retried {

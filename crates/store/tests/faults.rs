@@ -2,8 +2,8 @@
 //! file system calls. All earlier commits must still be stored afterwards, and the database must be
 //! intact.
 //!
-//! The tests need strace, which injects the faults. `FAULT_STEP` is the distance between two calls
-//! that are tried. `cargo xtask accept store-faults` tries every call.
+//! The tests need strace, which injects the faults. Only every `FAULT_STEP`-th call gets a fault.
+//! `cargo xtask accept store-faults` tries every call.
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 

@@ -2,7 +2,7 @@
 //!
 //! If the output is also recorded, the display may skip some bytes, and the command does not wait
 //! for a slow display. If the output is not recorded, all bytes arrive. In both cases the command
-//! waits when the receiver stops receiving.
+//! waits if the receiver stops receiving altogether.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -17,7 +17,8 @@ use crate::limits::MAX_LINK_BYTES;
 ///
 /// Allowed: text, `\b`, `\t`, `\r` and `\n`, colours, cursor movements, erasing, scrolling, the
 /// alternate screen, the cursor's shape, line drawing, and links to `http` and `https`. Each
-/// sequence is written anew from its parsed form, so that no terminal can interpret it differently.
+/// sequence is written anew from its parsed form, so that no terminal interprets it differently
+/// than this filter.
 ///
 /// The filter removes clipboard access, titles, notifications, links to other schemes, resets,
 /// printing, bells, and every sequence that the terminal would answer. It also removes device
@@ -73,8 +74,8 @@ impl EscapeParser {
         torn.clone_into(&mut self.partial_char);
         for line in joined.split_inclusive(|byte| *byte == b'\n') {
             let mut text = line.strip_suffix(b"\n").unwrap_or(line);
-            // After each invalid byte, the parser searches its input for the next escape again.
-            // Each input must therefore be short.
+            // After each invalid byte, the parser searches the rest of its input for the next
+            // escape. A long input with many invalid bytes would therefore take quadratic time.
             while text.len() > MAX_PARSER_CHUNK_BYTES {
                 let (part, rest) =
                     text.split_at(complete_utf8_len(&text[..MAX_PARSER_CHUNK_BYTES]));

@@ -17,8 +17,7 @@ use crate::limits::{
 use crate::lock::lock;
 
 /// The recorded output of a command. The thread that reads the command's output also writes the
-/// file. The task that shows the output therefore never waits for the disk, and the command never
-/// waits for the display.
+/// file. The task that shows the output therefore never waits for the disk.
 ///
 /// The first and the last 512 KiB of the output are kept in memory. The file is created when the
 /// output exceeds [`MAX_MODEL_OUTPUT_BYTES`]; shorter outputs are sent to the model in full.

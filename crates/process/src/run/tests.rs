@@ -35,7 +35,8 @@ static HELPER: extern "C" fn() = {
 
 const SUPERVISIONS: [Supervision; 2] = [Supervision::Helper, Supervision::Outside];
 
-/// Environment variable that is set in a copy of this program that is started with SIGCHLD ignored.
+/// Environment variable by which a copy of this program recognizes that it was started with SIGCHLD
+/// ignored.
 const DEAF: &str = "ACP_TOOLS_TEST_DEAF";
 
 /// Time limit that is far above the run time of each command; a test that reaches it fails.

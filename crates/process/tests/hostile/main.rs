@@ -42,7 +42,7 @@ static HELPER: extern "C" fn() = {
 /// Environment variable of a copy of this program: the seed of the process trees that the copy
 /// runs.
 const SEED: &str = "HOSTILE_SEED";
-/// Environment variable that is set in a copy of this program that runs as another user.
+/// Environment variable by which a copy of this program recognizes that it runs as another user.
 const AS: &str = "HOSTILE_AS";
 
 fn number(variable: &str, otherwise: u64) -> u64 {

@@ -18,8 +18,8 @@ use crate::isolation::Isolation;
 
 /// Becomes the helper of a sandbox if this process was started as one, and returns otherwise.
 ///
-/// Call this function first in `main`, before any thread is started: a sandbox is set up by another
-/// process of the same program, so that no second program must be installed.
+/// Call this function first in `main`, before any thread is started. A helper is another process of
+/// the same program, so no second program must be installed.
 pub fn run_if_sandbox_helper() {
     let mut args = args_os();
     if args.next().is_some_and(|name| name == HELPER_ARGV0) {
@@ -87,7 +87,7 @@ fn run_without_namespaces(
     command: &CommandLine,
     report: &ReportWriter,
 ) -> i32 {
-    // The command keeps this setting.
+    // `exec` keeps this setting, so the kernel also kills the command when the caller is gone.
     if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || !has_parent(order) {
         return SETUP_FAILED;
     }

@@ -118,8 +118,9 @@ impl SandboxCommand {
         self
     }
 
-    /// Lets the command share a network with other commands. Without namespaces, there is no network
-    /// to share, and the call has no effect. The policy must permit no other network.
+    /// Lets the command share a network with other commands. Without namespaces, there is no
+    /// network to share, and the call has no effect. The policy must not permit the network of the
+    /// host.
     ///
     /// # Errors
     /// Returns an error if the network does not exist any more.
@@ -322,8 +323,8 @@ pub struct SandboxedChild {
 }
 
 impl SandboxedChild {
-    /// Returns the helper, which ends with the exit code or signal of the command. Killing the
-    /// helper ends the command with all its processes, if there is a process namespace.
+    /// Returns the helper, which ends with the exit code or signal of the command. If there is a
+    /// process namespace, killing the helper ends the command with all its processes.
     pub fn helper(&mut self) -> &mut Child {
         &mut self.child
     }

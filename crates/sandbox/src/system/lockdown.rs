@@ -20,9 +20,9 @@ const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID);
 
-/// Limit of the size of core dumps. With this limit, the kernel also passes no dump to a program
-/// outside of the sandbox, which would write the dump to a file. With a limit of 0, the kernel
-/// would pass the dump.
+/// Limit of the size of core dumps. A program outside of the sandbox may handle the dumps of all
+/// processes (`core_pattern`). With this limit, the kernel does not pass a dump to such a program
+/// either. With a limit of 0, it would pass the dump.
 pub(super) const NO_CORE_DUMP: u64 = 1;
 
 /// Gives up capabilities for good. Also prevents this process and its children from gaining rights

@@ -5,9 +5,9 @@
 //! mounts that hide or protect paths. Two properties make this safe even if a process moves files
 //! or folders at the same time:
 //!
-//! - A mount tree is attached writable only if it was opened before, and if its identity was
-//!   recorded outside of the namespaces. All trees that are attached later are copies of existing
-//!   trees, with the same or fewer rights.
+//! - A mount tree is attached writable only if its folder is the one that was recorded outside of
+//!   the namespaces, before the mounts were built. All trees that are attached later are copies of
+//!   existing trees, with the same or fewer rights.
 //! - No path is followed through a symbolic link, except by `PathWalk`.
 
 use std::fs;

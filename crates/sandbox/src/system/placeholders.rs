@@ -37,7 +37,7 @@ use crate::policy::{MissingName, SandboxPolicy};
 /// Mode of a placeholder. Other sockets do not have the sticky bit together with so few rights.
 const MODE: Mode = Mode::from_raw_mode(0o1444);
 
-/// Removes the placeholders of a policy that no command uses any more.
+/// Removes those placeholders of a policy that no command uses any more.
 ///
 /// The helper removes its placeholders itself. A caller needs this function after the helper was
 /// killed, and at the start of a session.
@@ -84,8 +84,9 @@ impl Placeholders {
     /// Removes the placeholders of all folders that no other helper uses.
     pub(super) fn remove(self) {
         // Goes through the folders in the opposite order, because a placeholder may be in the
-        // folder of an earlier placeholder. A folder with two paths has two locks, so the exclusive
-        // lock is available only after the first of them was released.
+        // folder of an earlier placeholder. If a folder has two paths, this process holds two
+        // shared locks on it. The exclusive lock is then available only after one of the two was
+        // released.
         let socket = self.socket.as_ref().and_then(|socket| fstat(socket).ok());
         for LockedFolder { folder, .. } in self.folders.into_iter().rev() {
             if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -159,8 +160,8 @@ impl Placeholders {
         }
         match mknodat(folder, &name, FileType::Socket, MODE, 0) {
             Ok(()) => {}
-            // The name exists by now, or the file system is read-only, so the command cannot create
-            // the name either.
+            // No placeholder is needed: the name exists by now, or the file system is read-only, so
+            // that the command cannot create the name either.
             Err(Errno::EXIST | Errno::ROFS) => return Ok(()),
             Err(Errno::ACCESS) if !is_own(&fstat(folder)?) => return Ok(()),
             Err(Errno::ACCESS) => return Err(closed_folder_error(path)),
@@ -228,7 +229,7 @@ fn remove_from(folder: &OwnedFd, socket: Option<&Stat>) {
     if try_remove_from(folder, socket) == Err(Errno::ACCESS)
         && let Ok(_opened) = OpenedFolder::new(folder.as_fd())
     {
-        // Entries that are still denied stay.
+        // Placeholders that cannot be removed even now stay in the folder.
         let _ = try_remove_from(folder, socket);
     }
 }

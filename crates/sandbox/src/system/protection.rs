@@ -19,7 +19,8 @@ pub(super) struct Protection<'a> {
     writable: Vec<&'a Path>,
     /// Folders and links that are mount points, and therefore cannot be moved or removed.
     pinned: HashSet<PathBuf>,
-    /// Paths that are read-only already, e.g. a missing folder for several names.
+    /// Paths that are read-only already, e.g. a placeholder for a missing folder that would contain
+    /// several names.
     read_only: HashSet<PathBuf>,
     known: KnownFolders,
 }

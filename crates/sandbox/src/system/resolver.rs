@@ -44,7 +44,8 @@ impl PathResolver {
         };
         if error.kind() == io::ErrorKind::PermissionDenied {
             let closed = path.ancestors().skip(1).find_map(|folder| fs::metadata(folder).ok());
-            // The command could open a folder of this user.
+            // If the closed folder belongs to this user, the command could change its mode and then
+            // reach the path.
             let is_own = closed.is_some_and(|closed| closed.uid() == geteuid().as_raw());
             return if is_own { Err(error) } else { Ok(None) };
         }

@@ -224,8 +224,8 @@ fn entries_without_links(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries)
 }
 
-/// Returns the default value if the path has disappeared, or if no command can read it either. Such
-/// a path gets no rule, so access to it remains denied.
+/// Returns the default value if the path has disappeared or cannot be read. A command cannot read
+/// it either. Such a path gets no rule, so access to it remains denied.
 fn default_if_unreadable<T: Default>(result: io::Result<T>) -> io::Result<T> {
     const UNREADABLE: [i32; 6] =
         [libc::EACCES, libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::ENOTCONN, libc::ESTALE];

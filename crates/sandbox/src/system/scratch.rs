@@ -119,7 +119,7 @@ pub(super) fn copy_on_write(folder: &CopyOnWriteFolder) -> Option<OwnedFd> {
         fsconfig_set_string(fs.as_fd(), option, is_plain.then_some(path.as_path())?).ok()?;
     }
     // The overlay file system marks removed files by attributes. Without rights in the system's own
-    // user namespace, these attributes must be in the namespace `user`.
+    // user namespace, the names of these attributes must begin with `user.`.
     fsconfig_set_flag(fs.as_fd(), "userxattr").ok()?;
     mount(fs, MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID).ok()
 }
@@ -141,7 +141,8 @@ pub(super) fn fresh_proc(processes: Option<u64>) -> io::Result<OwnedFd> {
 
 /// Returns the limit of process ids that also limits the number of processes of root, to whom the
 /// usual limit of processes does not apply. Returns `None` for a kernel that does not limit the ids
-/// of each namespace separately: there, root would limit the whole system.
+/// of each namespace separately. On such a kernel, a limit that root sets would apply to the whole
+/// system.
 fn process_id_limit(processes: Option<u64>, kernel: (u32, u32)) -> Option<u64> {
     processes.filter(|_| kernel >= PROCESS_IDS_PER_NAMESPACE).map(|it| it.max(MIN_PROCESS_ID_LIMIT))
 }

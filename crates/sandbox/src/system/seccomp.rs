@@ -264,7 +264,7 @@ fn socket_type(kind: libc::c_int) -> (u8, SeccompCmpOp, u64) {
     (1, MaskedEq(SOCKET_TYPE_MASK), u64::from(kind.cast_unsigned()))
 }
 
-/// Creates a rule that matches if all conditions on arguments (index, operator, value) do.
+/// Creates a rule that matches if all conditions on arguments (index, operator, value) are met.
 ///
 /// Only the lower half of an argument is compared, because the kernel ignores the upper half in all
 /// calls in question.
@@ -275,7 +275,8 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> FilterResult<SeccompRule> {
     SeccompRule::new(conditions.collect::<FilterResult<_>>()?)
 }
 
-/// Compiles a filter that fails matching calls, and kills processes that use another architecture.
+/// Compiles a filter. Calls that match a rule fail with `errno`, and processes that use another
+/// architecture are killed.
 fn compile_filter(rules: SeccompRules, errno: libc::c_int) -> FilterResult<BpfProgram> {
     let errno = SeccompAction::Errno(errno.cast_unsigned());
     let arch = TargetArch::try_from(ARCH)?;

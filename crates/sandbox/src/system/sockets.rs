@@ -31,8 +31,9 @@ const REMOTE: [&str; 9] = ["nfs", "fuse", "autofs", "cifs", "smb", "9p", "ceph",
 
 /// Returns the paths of all sockets that this process could connect to, as far as they are known.
 ///
-/// File systems of other hosts and programs are left out. Only a file system that contains one of
-/// the paths `in_use` is searched: without its server, the command could not work at all.
+/// File systems of other hosts and programs are not searched, because a search may wait for ever.
+/// An exception is a file system that contains one of the paths `in_use`: if it does not respond,
+/// the command cannot work anyway.
 pub(super) fn find_connectable_sockets(in_use: &[&Path]) -> Result<Vec<PathBuf>, SetupFailure> {
     if landlock_abi() >= LANDLOCK_ABI_SOCKETS {
         return Ok(Vec::new());

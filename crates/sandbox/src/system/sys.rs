@@ -210,13 +210,13 @@ pub(super) fn reset_signal(signal: Signal) {
 /// Keeps signals pending until they are unblocked. Child processes inherit the block, but not the
 /// pending signals.
 pub(super) fn block_signals(signals: &[Signal]) {
-    // SAFETY: the set is initialized, and the old one is not asked for.
+    // SAFETY: the set is initialized, and the pointer for the old set may be null.
     unsafe { libc::sigprocmask(libc::SIG_BLOCK, &signal_set(signals), std::ptr::null_mut()) };
 }
 
 /// Unblocks signals, and delivers those that are pending.
 pub(super) fn unblock_signals(signals: &[Signal]) {
-    // SAFETY: the set is initialized, and the old one is not asked for.
+    // SAFETY: the set is initialized, and the pointer for the old set may be null.
     unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &signal_set(signals), std::ptr::null_mut()) };
 }
 

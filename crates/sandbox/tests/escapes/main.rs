@@ -45,7 +45,7 @@ static HELPER: extern "C" fn() = {
     init_before_main
 };
 
-/// Environment variable that is set in a copy of this program that runs as another user.
+/// Environment variable by which a copy of this program recognizes that it runs as another user.
 const AS: &str = "ESCAPES_AS";
 /// The other user. It needs no entry in the table of users.
 const OTHER_USER: u32 = 12_345;
@@ -115,8 +115,9 @@ fn all_tests_pass_for_an_ordinary_user() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     chown(folder.path(), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
     let program = folder.path().join("escapes");
-    // Another process copies the program: a process that another thread starts meanwhile would
-    // inherit the file that is open for writing.
+    // Another process copies the program. If this process copied it, a process that another thread
+    // starts meanwhile could inherit the copy as a file that is open for writing. The kernel does
+    // not execute such a file.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
     let mut copy = Command::new(&program);

@@ -50,7 +50,7 @@ impl SessionDatabase {
         let mut writer = connect()?;
         set_up_retrying_while_busy(&mut writer, &path, random)?;
         let reader = connect()?;
-        // Loads read each page once.
+        // A load reads each page once, so a large cache would not help.
         let reads = reader.pragma_update(None, "cache_size", -(READER_CACHE_BYTES / 1024));
         reads.map_err(|error| TransactionFault::from(error).into_store_error(&path))?;
         if !has_log {
@@ -173,7 +173,8 @@ impl SessionDatabase {
             Some(connection) => connection,
             none => {
                 let connection = open_connection(&self.path, self.random)?;
-                // A checkpoint that waits for readers holds the lock of the writers.
+                // The checkpoint does not wait for readers, because writers would have to wait
+                // meanwhile.
                 connection.busy_timeout(Duration::ZERO)?;
                 none.insert(connection)
             }

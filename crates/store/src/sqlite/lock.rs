@@ -39,8 +39,8 @@ impl SessionLock {
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // A previous holder removes the file when it releases the lock. In this case, the
-            // locked file is no longer in the folder, and another try is needed.
+            // A previous holder removes the file when it releases the lock. If the file was removed
+            // after it was opened here, it is no longer in the folder, and another try is needed.
             if is_still_at_path(&file, &path) {
                 let text = holder.map(SessionHolder::to_json).unwrap_or_default();
                 // The content is only information for other processes, so errors are ignored.

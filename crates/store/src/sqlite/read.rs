@@ -262,8 +262,8 @@ pub(super) fn begin_load(
     Ok(load)
 }
 
-/// Returns the number of the first record of a load, and the smallest number of a record that is
-/// returned in its whole form.
+/// Returns the number of the first record of a load, and the number from which on records with a
+/// short form are returned in their whole form.
 fn find_load_start(
     transaction: &Transaction<'_>,
     key: i64,

@@ -38,8 +38,9 @@ pub(super) fn remove_session(
         Ok(transaction.prepare_cached(sql)?.execute(params![first, last, step])?)
     })? > 0
     {
-        // The zeros that overwrite the records would make the log as long as the session was. If the
-        // log cannot be moved now, it is moved later.
+        // Each step writes zeros over its records, and the zeros are written to the log first.
+        // Without this call, the log would become as long as the session was. If the log cannot be
+        // moved into the database now, it is moved later.
         drop(store.database.checkpoint_long_log());
     }
     store.database.run_write_transaction(|transaction| {

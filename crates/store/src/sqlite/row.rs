@@ -66,8 +66,8 @@ impl<'a> RecordRow<'a> {
         }
     }
 
-    /// Creates a row that takes the place of a damaged row in a copy, and is damaged too. It keeps
-    /// the columns that decide where a load begins and which prompts are listed.
+    /// Creates a copy of a damaged row. The copy is marked as damaged too. It keeps the columns
+    /// that decide where a load begins and which prompts are listed.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<'a> RecordRow<'a> {
                    ?16, ?17)";
         let attachments: Vec<u8> = self.attachments.iter().flat_map(|id| *id.as_bytes()).collect();
         let sum = self.checksum(session);
-        // No row matches an empty checksum.
+        // No row matches an empty checksum, so the row is read as damaged.
         let sum = if self.is_damaged { &[][..] } else { &sum[..] };
         transaction.prepare_cached(sql)?.execute(params![
             row_id(key, self.seq),

@@ -282,8 +282,8 @@ impl<'a> SessionWrite<'a> {
         Ok(())
     }
 
-    /// Adds a damaged part, which takes the place of a damaged part of another session. `number`
-    /// makes up a name if the part's name cannot be read.
+    /// Adds a copy of a damaged part of another session. The copy is marked as damaged too. If the
+    /// part's name cannot be read, the copy gets a name that is made from `number`.
     pub(super) fn insert_damaged_part(
         &self,
         name: Option<&str>,
@@ -291,7 +291,7 @@ impl<'a> SessionWrite<'a> {
     ) -> Result<(), TransactionFault> {
         // No program can choose this name, because it is too long.
         let unknown = || format!("{number:0width$}", width = MAX_NAME_BYTES + 1);
-        // No part matches an empty checksum.
+        // No part matches an empty checksum, so the part is read as damaged.
         let sql = "INSERT OR IGNORE INTO part(session, name, json, sum) VALUES (?1, ?2, '', x'')";
         let name = name.map_or_else(unknown, str::to_owned);
         self.transaction.prepare_cached(sql)?.execute(params![self.key, name])?;

@@ -99,7 +99,8 @@ fn a_fork_has_no_damaged_record_of_a_later_prompt() {
     let mut session = create(&store, "a");
     let prompt = |text: &str| SessionChange::Prompt(record(text));
     session.write(&[prompt("second"), append("answer"), prompt("third")], NOW).unwrap();
-    // The records of the second prompt are damaged, and their prompt is still readable.
+    // The records of the second prompt are damaged, but the prompt number in them is still
+    // readable.
     run(folder.path(), "UPDATE record SET kind = 'other' WHERE prompt = 2");
     drop(store.fork(&id("a"), &new("b"), Some(1), NOW).unwrap());
     assert_eq!(texts(&store, "b"), (vec!["first".to_owned()], 0));
