@@ -302,9 +302,9 @@ impl CommitWorker {
         }
     }
 
-    /// Writes the queued changes of the sessions. If other processes hold the lock of the database
-    /// for too long, only the write of the first session waits for the lock. The other sessions get
-    /// the error of this write at once, because they would wait for the same lock.
+    /// Writes the queued changes of the sessions. If other processes hold the lock of the database,
+    /// the write of the first session waits for the lock. If this write fails, the other sessions
+    /// get its error at once, because they would wait for the same lock.
     fn commit_round(&mut self) {
         let mut busy = None;
         for recorded in self.sessions.values_mut().filter(|it| it.has_due_changes()) {

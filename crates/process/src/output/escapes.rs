@@ -1,5 +1,5 @@
-//! Filters terminal output for display in another terminal. Sequences that draw pass; sequences
-//! with side effects are removed.
+//! Filters terminal output for display in another terminal. The filter keeps sequences that draw,
+//! and removes sequences with side effects.
 //!
 //! The result is the same for every split of the stream into chunks.
 

@@ -179,7 +179,7 @@ impl State {
         }
         self.storage = match std::mem::replace(&mut self.storage, OutputStorage::Unavailable(None))
         {
-            // All earlier output bytes are still in memory.
+            // All earlier output bytes are still in memory, so the file gets them now.
             OutputStorage::Memory(open) => {
                 OutputStorage::open_now(open).append(self.head_tail.head(), self.max_file_bytes)
             }

@@ -287,7 +287,8 @@ impl Trees {
         for Placement { target, tree, cover, .. } in &self.placements {
             if let Some(attributes) = cover {
                 match sys::set_mount_attributes(tree.as_fd(), MountScope::One, *attributes) {
-                    // The kernel detaches a mount when its path is removed elsewhere.
+                    // The kernel detaches a mount when a process outside of the sandbox removes its
+                    // path.
                     Err(_) if has_disappeared(target) => {}
                     result => result.step_at(SetupStep::Mask, target)?,
                 }

@@ -68,8 +68,8 @@ fn start(world: &World, tag: &str) -> callboard_sandbox::SandboxedChild {
     child
 }
 
-/// Stops the set-up of sandboxes of a project before their first process is started, until the
-/// returned value is dropped.
+/// Stops the set-up of each sandbox of a project before the first process of the sandbox is
+/// started. The set-up continues when the returned value is dropped.
 pub(crate) fn stop_set_up(project: &Path) -> File {
     let folder = File::open(project).unwrap();
     flock(&folder, FlockOperation::LockExclusive).unwrap();

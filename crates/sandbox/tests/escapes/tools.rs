@@ -264,7 +264,7 @@ fn report_mounts() {
     command.spawn().unwrap().wait().unwrap();
 }
 
-/// In a folder with a masked file, each other file has a separate rule.
+/// If a folder contains a masked file, each other file in it has a separate Landlock rule.
 #[test]
 fn many_rules_need_few_descriptors() {
     if !is_supported(Isolation::Landlock) {

@@ -28,7 +28,7 @@ pub(super) struct SessionDatabase {
     /// A separate connection for checkpoints, so that reads and writes do not wait for a
     /// checkpoint. The first checkpoint opens the connection.
     syncer: Mutex<Option<Connection>>,
-    /// Whether the last try to empty the log failed, so that removed data may be left in it.
+    /// Whether the last try to empty the log failed. Removed data may then be left in the log.
     has_removed_data: AtomicBool,
 }
 

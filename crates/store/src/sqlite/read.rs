@@ -352,8 +352,8 @@ fn fill_page(
 }
 
 /// Returns the number of the next readable record after a damaged record. Returns the end of the
-/// load if no later record is readable. Neighbouring records share a database page, so the search
-/// uses growing steps.
+/// load if no later record is readable. Neighbouring records share a database page, so the next
+/// records are probably damaged too. The search therefore uses growing steps.
 fn find_next_readable(
     transaction: &Transaction<'_>,
     key: i64,

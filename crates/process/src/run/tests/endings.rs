@@ -160,7 +160,7 @@ async fn a_detached_process_does_not_delay_the_call_and_a_helper_ends_it() {
     }
 }
 
-/// The helper is the parent of the shell and runs as the same user.
+/// The helper is the parent of the shell and runs as the same user, so the command can signal it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_kills_or_stops_its_helper_is_ended() {
     let sleep = endless();
