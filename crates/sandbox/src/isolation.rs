@@ -73,8 +73,8 @@ impl Display for Refusal {
 
 /// Something that a sandbox does not guarantee for a policy.
 ///
-/// A caller shows the gaps to the user, and asks the user before it runs a command for which a gap
-/// matters.
+/// A caller should show the gaps to the user. If a gap matters for a command, the caller should ask
+/// the user before it runs the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolationGap {

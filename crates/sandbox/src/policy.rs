@@ -20,8 +20,8 @@ pub struct SandboxPolicy {
     /// Each of these folders must exist.
     #[serde(with = "paths")]
     pub writable: Vec<PathBuf>,
-    /// Files and folders beneath the writable folders that the command must not change, replace or
-    /// create.
+    /// Files and folders that the command must not change, replace or create, although they are in
+    /// writable folders.
     pub read_only: Vec<ReadOnlyName>,
     /// Files and folders that appear empty or absent. Paths that do not exist are ignored.
     #[serde(with = "paths")]
@@ -60,7 +60,7 @@ impl SandboxPolicy {
     }
 }
 
-/// A file or folder beneath a writable folder that the command must not change.
+/// A file or folder that the command must not change, although it is in a writable folder.
 ///
 /// If the path is a symbolic link, both the link and its target are read-only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
