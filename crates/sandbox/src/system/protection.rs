@@ -33,7 +33,7 @@ impl<'a> Protection<'a> {
         Self { writable, pinned, read_only, known }
     }
 
-    /// Prevents the command from moving the parent folders of a covered path, which contains no
+    /// Prevents the command from moving the parent folders of a covered path. `path` contains no
     /// links. Otherwise a later command could read the covered file or folder at its new path,
     /// which is not masked.
     pub(super) fn pin_parents(&mut self, path: &Path) -> io::Result<()> {
