@@ -34,9 +34,9 @@ pub struct FileChange {
     /// the size limit.
     #[serde(default)]
     pub unlisted: (usize, usize),
-    /// Sentence about the change, in the user's language. A message contains the sentence if there
-    /// are no texts and no hunks, or before the hunks of a moved or copied file. `None` selects an
-    /// English default.
+    /// Sentence about the change, in the user's language. If the change has no texts and no hunks,
+    /// a message contains the sentence instead. If the file was moved or copied, the sentence
+    /// precedes the hunks. `None` selects an English default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentence: Option<String>,
 }
@@ -185,7 +185,7 @@ impl FileChange {
     }
 
     /// Returns an upper bound of the serialised size of a change without its hunks, in bytes. In
-    /// v1, the rest of a change is a note. In draft v2, the rest contains each path six times.
+    /// v1, a change without its hunks is a note. In draft v2, it contains each path six times.
     pub(crate) fn non_hunk_max_json_len(&self) -> usize {
         6 * self.hunk_overhead_json_len()
     }
@@ -363,8 +363,8 @@ impl Hunk {
 }
 
 /// Returns an upper bound of the serialised size of a hunk's line, in bytes. In v1, a context line
-/// is a part of both texts. In draft v2, a line begins with a sign, and a note follows a line
-/// without a newline.
+/// is sent twice: in the old text and in the new text. In draft v2, each line begins with a sign,
+/// and a line without a newline is followed by a note.
 pub(crate) fn max_hunk_line_json_len(tag: LineTag, text: &str) -> usize {
     let note = if text.ends_with('\n') { 0 } else { NO_NEWLINE_MARKER.len() + "\\n\\\\n".len() };
     let len = "+".len() + json::escaped_string_len(text) + note;

@@ -1,8 +1,8 @@
 //! The state of a client, rebuilt from the messages of a session by the update functions of the
 //! schema crate. A client state also records every rule of order that a message breaks.
 //!
-//! Client states share no code with the projections, so they can check the projections and any
-//! other agent.
+//! Client states share no code with the projections. They can therefore check the messages of the
+//! projections, and those of any other agent.
 
 use std::fmt;
 

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Serialises a path as its [text](callboard_text::path_text), because any path has such a text.
-/// Use this module as `#[serde(with = "acp_types::path::as_text")]`.
+/// Serialises a path as its [text](callboard_text::path_text), even if the path is not UTF-8. Use
+/// this module as `#[serde(with = "acp_types::path::as_text")]`.
 pub mod as_text {
     use std::path::{Path, PathBuf};
 

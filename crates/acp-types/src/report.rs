@@ -30,7 +30,7 @@ pub struct ToolCallReport {
     pub raw_input: Option<Value>,
     /// Result of the call.
     pub raw_output: Option<Value>,
-    /// Metadata for which the protocol has no fields.
+    /// Metadata that the protocol has no fields for, e.g. the times of the call.
     pub meta: CallMeta,
     /// Operations that a client may request; used only in draft v2.
     pub capabilities: CallCapabilities,

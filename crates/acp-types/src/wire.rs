@@ -62,10 +62,10 @@ fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
     value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value)
 }
 
-/// Returns whether a streamed update may include the large fields of a call. The line of the update
-/// must not exceed the limit of streamed updates. The number of bytes of large fields that were
-/// already sent must stay in proportion to the current size of the fields. `streamed` counts the
-/// bytes that were already sent.
+/// Returns whether a streamed update may include the large fields of a call. There are two
+/// conditions. The line of the update must not exceed the limit of streamed updates. The bytes that
+/// were spent on large fields so far must be in proportion to the current size of these fields.
+/// `streamed` counts the spent bytes.
 fn may_stream_and_count_large_fields(
     line: usize,
     large: impl FnOnce() -> usize,

@@ -70,7 +70,8 @@ impl CardRenderer {
     }
 
     /// Sets the key of `_meta` for durations, end reasons and line numbers of changes. The default
-    /// is `callboard`. A key of more than 64 bytes is [truncated](truncated_key), as the agent does.
+    /// is `callboard`. A key of more than 64 bytes is [truncated](truncated_key) in the same way as
+    /// Callboard's agent truncates its key.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
         truncated_key(key.as_ref()).clone_into(&mut self.page.meta_key);

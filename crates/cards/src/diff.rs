@@ -79,7 +79,7 @@ pub(super) fn bounded_change(diff: &Diff, meta_key: &str) -> FileChange {
     } else {
         let mut whole = FileChange::new(operation, &diff.path);
         (whole.old_text, whole.new_text) = (Some(old.to_owned()), Some(diff.new_text.clone()));
-        // A limit below the current size, so that the texts are replaced by hunks.
+        // Use a limit below the current size, so that the texts are replaced by hunks.
         let max = whole.max_json_len().min(MAX_CHANGE_BYTES);
         shorten_change(&whole, max).unwrap_or(whole)
     };

@@ -66,7 +66,7 @@ impl TextExcerpt {
         self.head.first().map(String::as_str)
     }
 
-    /// Returns the kept lines, with a line that counts the omitted lines.
+    /// Returns the kept lines. If lines were omitted, a line with their number is in their place.
     pub(super) fn shown_lines(&self, words: &UiText) -> impl Iterator<Item = String> {
         let left = self.total - self.head.len() - self.tail.len();
         let gap = (left > 0).then(|| words.omitted_lines_text(left));

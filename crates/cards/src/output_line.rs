@@ -58,8 +58,8 @@ impl LineReader {
             rest = &rest[chunk.len()..];
         }
         is_ended.then(|| {
-            // A sequence ends with its line, so that an unterminated sequence does not hide later
-            // lines.
+            // Forget an unterminated escape sequence at the end of its line, so that it does not
+            // hide later lines.
             self.parser = Parser::new();
             self.take_line(self.line.style)
         })

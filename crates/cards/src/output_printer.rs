@@ -29,7 +29,7 @@ pub(super) struct OutputPrinter {
     reader: LineReader,
     /// Number of complete lines.
     line_count: usize,
-    /// The last of the lines that are not printed immediately.
+    /// The most recent lines that are held back until the call ends.
     held: VecDeque<OutputLine>,
 }
 
@@ -43,7 +43,7 @@ impl OutputPrinter {
         grown
     }
 
-    /// Prints new output. The page must belong to the call.
+    /// Prints new output. The call must be the owner of the page ([`Page::owner`]).
     pub(super) fn print(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
         match joint {
             OutputJoin::Continues => {}
@@ -89,13 +89,13 @@ impl OutputPrinter {
         self.held.push_back(line);
     }
 
-    /// Returns whether some output is stored until the call ends.
+    /// Returns whether some output is held back until the call ends.
     pub(super) fn has_unprinted_output(&self) -> bool {
         !self.reader.line().is_empty() || !self.held.is_empty()
     }
 
-    /// Prints the output that was stored until the end of the call. The page must belong to the
-    /// call.
+    /// Prints the output that was held back until the end of the call. The call must be the owner
+    /// of the page ([`Page::owner`]).
     pub(super) fn print_held_back_output(&mut self, page: &mut Page) {
         self.print_incomplete_line(page);
         let left_out = self.line_count.saturating_sub(MAX_LIVE_OUTPUT_LINES + self.held.len());

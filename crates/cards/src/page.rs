@@ -1,4 +1,5 @@
-//! Collects the text to print next. Tracks to which item the last text belongs, and how it ended.
+//! Collects the text to print next. Records which item (e.g. a call or a message) the last text
+//! belongs to, and whether the last line is complete.
 
 use std::path::{Path, PathBuf};
 

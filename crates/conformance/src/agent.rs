@@ -49,9 +49,9 @@ pub enum AgentTestError {
 
 /// A running agent and the client that serves it.
 ///
-/// Dropping the value kills the agent. [`AgentUnderTest::close_input_and_wait_for_exit`] lets the
-/// agent exit. The client processes and answers messages of the agent only while a method of this
-/// type waits.
+/// Dropping the value kills the agent. To let the agent exit by itself, call
+/// [`AgentUnderTest::close_input_and_wait_for_exit`]. The client processes and answers messages of
+/// the agent only while a method of this type waits.
 pub struct AgentUnderTest {
     child: Option<Child>,
     input: Option<AgentStdin>,

@@ -19,8 +19,8 @@ pub struct ClientBehaviour {
     pub permission: PermissionReply,
     /// The time at which the client replies to permission requests.
     pub timing: ReplyTiming,
-    /// Reply to forms. The client gives the same reply to requests to open a page, if the
-    /// [capabilities](Self::capabilities) contain such requests. `None` if the client supports no
+    /// Reply to forms. If the [capabilities](Self::capabilities) also allow requests to open a web
+    /// page, the client gives the same reply to these requests. `None` if the client supports no
     /// forms.
     pub form: Option<FormReply>,
     /// Delay after each line that the client reads.
@@ -265,7 +265,7 @@ pub struct ScriptedCommand {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputTruncation {
-    /// Keeps the last bytes of the output, as many as the agent requested.
+    /// Keeps as many bytes at the end of the output as the agent requested.
     #[default]
     ToRequestedLimit,
     /// Keeps this number of bytes at the end of the output, regardless of the requested limit.

@@ -145,7 +145,7 @@ impl TestClient {
                     session.prompts.push(id.clone());
                 }
             }
-            // The agent replays the history of the session before it responds.
+            // Insert the session now, because the agent replays the history before it responds.
             ("session/load" | "session/resume", Some(session)) => {
                 self.sessions.insert(session.clone(), ObservedSession::default());
             }
@@ -368,8 +368,8 @@ fn push_bounded<T>(kept: &mut Vec<T>, value: T) {
     }
 }
 
-/// Adds the direction of a line, as the agent sees it. A line that is not an object becomes a
-/// string.
+/// Returns a line of a transcript: the direction as the agent sees it (`in` or `out`), and the
+/// message. If the line is not a JSON object, the message is the text of the line as a string.
 fn line_with_direction(side: Side, line: &[u8]) -> String {
     let direction = if side == Side::Client { "in" } else { "out" };
     let text = String::from_utf8_lossy(line.trim_ascii());

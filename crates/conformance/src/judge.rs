@@ -51,7 +51,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// A violation of a rule: its line, its side and an explanation.
+/// A violation of a rule, with the line number, the side that broke the rule, and an explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleViolation {

@@ -2,7 +2,8 @@
 //! and a fault-injecting client.
 //!
 //! This crate is *only* a test kit that observes an agent from outside. The crate shares no code
-//! with the projections of `acp-types`, because it must find faults in their messages.
+//! with the modules of `acp-types` that encode messages, because it must find faults in these
+//! messages.
 #![doc = include_str!("../README.md")]
 
 mod agent;

@@ -1,5 +1,5 @@
 //! Malformed lines. An agent must keep running after each line. The agent may answer a line with an
-//! error without an id, or not answer the line.
+//! error that has no id, or may not answer at all.
 
 /// Malformed lines, each with a description of its fault.
 pub const MALFORMED_LINES: &[(&str, &[u8])] = &[

@@ -1,6 +1,6 @@
-//! Measures the calls of the lifecycle bench when their updates are also sent through the SDK
-//! connection. The CPU time is measured up to the line that a transport writes. The result is this
-//! CPU time divided by the CPU time for only serialising the same updates.
+//! Runs the tool calls of the `lifecycle` bench, and also sends their updates through an SDK
+//! connection. The measured CPU time ends with the line that a transport would write. The result is
+//! this CPU time divided by the CPU time that only serialising the same updates takes.
 
 #![expect(clippy::print_stdout, reason = "the figure is the output")]
 #![expect(clippy::expect_used, reason = "a bench may fail by a panic")]

@@ -41,7 +41,8 @@ fn effects(name: &str, args: &Value) -> Effects {
     }
 }
 
-/// Returns the change of a file. The change is shown before the permission request.
+/// Returns the change that `add_line` would make to the file. The client shows the change before it
+/// asks for permission.
 async fn preview(path: Value) -> Result<ToolCallPatch, String> {
     let path = path.as_str().ok_or("The path is missing.")?;
     let note = std::fs::read_to_string(path).map_err(|error| error.to_string())?;

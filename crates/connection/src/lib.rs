@@ -2,7 +2,7 @@
 //! updates, permission requests and prompt responses, in order.
 //!
 //! This crate *only* connects a session's outbox to a connection, and each prompt to its response.
-//! The only handlers are those of [`ClientSessions::agent_builder`],
+//! It handles ACP methods only in [`ClientSessions::agent_builder`],
 //! [`ClientSessions::prompt_agent`] and [`serve_stdio`]. The agent decides which other methods to
 //! serve. For the byte streams of a connection, use `acp-transport`. For a complete agent, use
 //! `callboard-runtime`.

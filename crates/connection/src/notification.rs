@@ -1,4 +1,4 @@
-//! An update notification that the SDK sends with the JSON of the projection.
+//! An update notification whose JSON is created by `acp-types` and sent unchanged by the SDK.
 
 use acp_types::wire::ClientMessage as _;
 use acp_types::wire::v1::SessionUpdateParams;

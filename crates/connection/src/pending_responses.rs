@@ -1,7 +1,7 @@
 //! Client requests whose responses are sent in order with the session's updates.
 //!
-//! Each request is answered exactly once. The response is sent at its position in the order of the
-//! updates. After the session has sent its last item, the response is sent at once.
+//! Each request is answered exactly once. A response is sent after all updates that were created
+//! before it. After the session has sent its last item, a response is sent at once.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

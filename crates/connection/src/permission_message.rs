@@ -1,4 +1,4 @@
-//! A permission request that the SDK sends with the JSON of the projection.
+//! A permission request whose JSON is created by `acp-types` and sent unchanged by the SDK.
 
 use acp_types::wire::ClientMessage;
 use agent_client_protocol::v1::schema::{RequestPermissionRequest, RequestPermissionResponse};

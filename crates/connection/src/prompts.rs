@@ -33,13 +33,14 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Resolves a path from the model in the session's folder. The result begins with the folder as
-    /// the client named it, and contains no links after it. The file need not exist. The function
-    /// reads folders, so it may block.
+    /// Resolves a path that the model chose, relative to the session's folder. The result begins
+    /// with this folder as the client named it. The rest of the result contains no symbolic links.
+    /// The file need not exist. The function reads folders, so it may block.
     ///
-    /// Use it for [`ToolMiddleware::with_path_arguments`]. The effects, the preview, the permission
-    /// request and the tool then name the same file. A program that replaces a folder by a link
-    /// later can still redirect the tool; `acp-tools` opens files in a way that prevents this.
+    /// Use this function for [`ToolMiddleware::with_path_arguments`]. The effects, the preview, the
+    /// permission request and the tool then name the same file. A program that replaces a folder by
+    /// a link later can still redirect the tool; `acp-tools` opens files in a way that prevents
+    /// this.
     ///
     /// [`ToolMiddleware::with_path_arguments`]: acp_lifecycle::ToolMiddleware::with_path_arguments
     ///
@@ -107,8 +108,8 @@ impl OpenPrompt {
     }
 
     /// Returns a signal that fires when the client sends `$/cancel_request` for the prompt. The
-    /// signal does not cancel the turn, because the agent may answer a waiting prompt in a
-    /// different way.
+    /// signal does not cancel the turn. The agent decides how to answer, e.g. with an error if the
+    /// turn has not begun.
     ///
     /// See <https://agentclientprotocol.com/protocol/cancellation>.
     #[must_use]
@@ -126,7 +127,8 @@ impl OpenPrompt {
 impl Drop for OpenPrompt {
     fn drop(&mut self) {
         lock(&self.slot).get_or_insert_with(|| Ok(cancelled_response()));
-        // A client that reads the response may send the next prompt at once.
+        // Free the place before the response is sent: a client may send its next prompt as soon as
+        // it reads the response.
         self.turns.free_place_for_next_prompt();
         self.turn.session.end_turn(&self.turn.id, self.reason);
         // Cancel the turn, because no part of the turn may run after the response.

@@ -100,9 +100,9 @@ impl ClientRequestSender {
         answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
-    /// Sends a request for a resource that the client then holds, in the same way as
-    /// [`send_and_wait`](Self::send_and_wait). `make` converts the result into a guard. When the
-    /// guard is dropped, it should [release](Self::release_resource) the resource.
+    /// Requests a resource that the client then holds, e.g. a terminal. The request is sent in the
+    /// same way as with [`send_and_wait`](Self::send_and_wait). `make` converts the result into a
+    /// guard. When the guard is dropped, it should [release](Self::release_resource) the resource.
     ///
     /// If the future is dropped or times out, the request is cancelled at the client. A result that
     /// still arrives within `patience` is passed to `make`, and the guard is dropped.
@@ -138,8 +138,8 @@ impl ClientRequestSender {
     }
 
     /// Sends a request that releases a resource of the client. This method does not wait for the
-    /// response. The response may arrive until `deadline`. After the session's end, the request is
-    /// sent at once.
+    /// response. If there is no response within `deadline`, the request is cancelled at the client.
+    /// After the session's end, the request is sent at once.
     pub fn release_resource<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
         let send = request_and_handler_fn(request, move |asked| async move {
             drop(await_response(deadline, asked.block_task()).await);

@@ -13,8 +13,9 @@ use crate::{ClientSessions, Turn};
 /// is answered by `run_turn`. When a session or the connection closes, its turns have one second to
 /// end.
 ///
-/// This is [`ClientSessions::prompt_agent`] on [`acp_transport::stdio`], which names what else of the
-/// process changes. Use these two if the agent needs more than prompts.
+/// This function connects [`ClientSessions::prompt_agent`] to [`acp_transport::stdio`]. The
+/// documentation of `stdio` describes the effects on the rest of the process. If the agent needs
+/// more than prompts, call these two functions instead.
 ///
 /// # Errors
 ///

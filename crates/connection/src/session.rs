@@ -334,7 +334,7 @@ impl SessionTaskState {
                 () = self.turns.wait_until_all_ended() => {}
                 () = given_up => {}
             }
-            // A turn that still runs can announce no further calls.
+            // After `end_turn`, a turn that still runs cannot announce further calls.
             for turn in self.turns.ids() {
                 self.handle.end_turn(&turn, CallEndReason::Shutdown);
             }

@@ -147,9 +147,9 @@ impl ClientSessions {
         lock(&self.0).client = capabilities;
     }
 
-    /// Returns the capabilities of an agent of [`agent_builder`](Self::agent_builder), for the
-    /// response to `initialize`. They contain `session/close`, because clients otherwise do not
-    /// close their sessions.
+    /// Returns the capabilities for the response to `initialize`, if the agent uses
+    /// [`agent_builder`](Self::agent_builder). The capabilities contain `session/close`. Without
+    /// this capability, clients do not close their sessions.
     #[must_use]
     pub fn agent_capabilities() -> AgentCapabilities {
         let can = SessionCapabilities::new().close(SessionCloseCapabilities::new());

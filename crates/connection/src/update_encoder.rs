@@ -31,8 +31,8 @@ impl UpdateEncoder {
         }
     }
 
-    /// Sets the key in `_meta` for data for which the protocol has no field. The default is
-    /// `callboard`.
+    /// Sets the key in `_meta` under which the encoder sends data that has no field in the
+    /// protocol. The default is `callboard`.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
         self.projection = self.projection.with_meta_key(key);

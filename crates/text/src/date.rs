@@ -11,7 +11,8 @@ const DAYS_400: u64 = 146_097;
 #[must_use]
 pub fn utc_date(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // The days are counted from 1 March 0000, so that a leap day is the last day of a counted year.
+    // Count the days from 1 March 0000. A counted year then begins in March and ends with its leap
+    // day.
     let days = since.as_secs() / DAY_DURATION.as_secs() + 719_468;
     let (era, day) = (days / DAYS_400, days % DAYS_400);
     let year = (day - day / 1_460 + day / 36_524 - day / (DAYS_400 - 1)) / 365;

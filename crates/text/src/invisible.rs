@@ -32,7 +32,8 @@ pub fn is_invisible(letter: char) -> bool {
 #[must_use]
 #[inline]
 pub fn is_strippable(letter: char) -> bool {
-    // Unicode classifies line and paragraph separators as spaces, but not the empty Braille cell.
+    // Strip line and paragraph separators, although Unicode classifies them as spaces. Keep the
+    // empty Braille cell, although Unicode does not classify it as a space.
     let is_space = letter.is_whitespace() && !matches!(letter, '\u{2028}' | '\u{2029}');
     !letter.is_ascii()
         && is_invisible(letter)

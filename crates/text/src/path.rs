@@ -8,8 +8,8 @@ use crate::is_invisible;
 
 /// Resolves `.` and `..` lexically. At the root, `..` has no effect.
 ///
-/// Symbolic links are not followed, so the result is the path that the user would use. Never use
-/// the result to decide whether access to a file is allowed.
+/// Symbolic links are not followed, so the result contains the names that the user sees, not the
+/// targets of links. Never use the result to decide whether access to a file is allowed.
 #[must_use]
 pub fn normalise(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
@@ -287,7 +287,7 @@ mod tests {
         fn every_path_round_trips(bytes in names()) {
             let text = path_text(path(&bytes));
             prop_assert!(!text.contains(is_invisible), "{}", text);
-            // The bytes are compared, because paths can be equal even if their slashes differ.
+            // Compare the bytes: the comparison of two `Path` values ignores repeated slashes.
             let back = unquote_path(&text);
             prop_assert_eq!(back.as_os_str().as_bytes(), &bytes);
         }

@@ -67,14 +67,15 @@ fn push_visible_char(shown: &mut String, letter: char) {
 
 const ELLIPSIS: char = '…';
 
-/// Minimum number of consecutive spaces that are replaced by their count. So many spaces could move
-/// the text after them out of the visible area.
+/// Minimum number of consecutive spaces that are replaced by their count. A run of this length
+/// could move the text after the run out of the visible area.
 const MIN_COUNTED_BLANKS: usize = 40;
 
 const SPACES: &str = "                                        ";
 
-/// Escapes invisible characters in JSON text as `\uXXXX`, except line breaks and spaces. The value
-/// stays the same, because such characters occur only in strings.
+/// Escapes invisible characters in JSON text as `\uXXXX`, except line breaks and spaces. In valid
+/// JSON, all other invisible characters occur only in strings. There, an escape means the same
+/// character, so the parsed value stays the same.
 #[must_use]
 pub fn escape_invisible_in_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());

@@ -1,4 +1,5 @@
-//! Counters of a transport, and the credit that limits the messages of an agent.
+//! Counters of a transport, and the credit: the number of messages that an agent may still send
+//! before the client reads earlier messages.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,7 +18,7 @@ pub struct TransportCounters {
     pub(crate) lines_written: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
     /// Number of messages that sessions handed to the SDK, minus the number of messages that were
-    /// written off.
+    /// written off (see [`CounterSnapshot::written_off`]).
     frames_handed_over: AtomicU64,
     /// Number of written messages of the agent, i.e. of its requests and notifications.
     pub(crate) agent_frames_written: AtomicU64,
@@ -44,8 +45,8 @@ pub struct CounterSnapshot {
     pub lines_written: u64,
     /// Number of bytes written.
     pub bytes_written: u64,
-    /// Number of session messages that were written off, because they did not reach the writer
-    /// although it was idle.
+    /// Number of session messages that no longer count as unwritten (“written off”), because they
+    /// did not reach the writer although the writer was idle.
     pub written_off: u64,
 }
 
@@ -73,8 +74,9 @@ impl TransportCounters {
     }
 
     /// Waits until one more message may be handed over, i.e. until fewer than 8 messages and less
-    /// than 256 KiB are unwritten. If the writer is idle for 5 seconds, messages that did not reach
-    /// it are written off, because the SDK will not forward them.
+    /// than 256 KiB are unwritten. If the writer is idle for 5 seconds, the messages that have not
+    /// reached the writer are written off: they no longer count as unwritten, because the SDK will
+    /// not forward them.
     pub async fn wait_for_credit(&self) {
         loop {
             let written = self.write_notify.notified();

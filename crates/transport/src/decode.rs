@@ -1,7 +1,7 @@
 //! Decodes a line into a JSON-RPC message, or returns the reason for rejecting it.
 //!
-//! This module handles the JSON-RPC envelope, but no ACP methods. An error response repeats only
-//! the id of the rejected line, if the id is valid.
+//! This module handles the JSON-RPC envelope, but no ACP methods. If the id of a rejected line is
+//! valid, the error response repeats it. The response contains nothing else of the line.
 
 use std::borrow::Cow;
 

@@ -123,9 +123,9 @@ pub(crate) fn is_reason_and_path(data: Option<&Value>) -> bool {
 /// Converts an error created by the SDK to our shape. Returns `None` for an error created by an
 /// agent.
 ///
-/// In an error of the SDK, `message` is the name of the error code. `data` contains the cause and
-/// data of the client, e.g. the method, the parameters, or a value that the parser rejected. Data
-/// of the client may be large or secret, so only the SDK's text is kept.
+/// In an error of the SDK, `message` is the name of the error code. `data` contains the cause. It
+/// may also repeat data of the client, e.g. the method, the parameters, or a value that the parser
+/// rejected. This repeated data may be large or secret, so only the SDK's own text is kept.
 pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> Option<Error> {
     let said = data.and_then(Value::as_str).filter(|said| !said.contains('`'));
     let complaint = data.filter(|data| data["phase"] == "deserialization");

@@ -25,7 +25,7 @@ pub(crate) const MAX_DEPTH: usize = 64;
 /// the memory of a parsed line.
 pub(crate) const MAX_JSON_VALUES: usize = 100_000;
 
-/// Number of values as which one array or object is counted.
+/// Number of values that one array or object counts as.
 pub(crate) const CONTAINER_VALUE_COUNT: usize = 4;
 
 /// Estimated memory per value in bytes. For messages with the most values per byte, the memory is
@@ -57,9 +57,10 @@ pub(crate) const MAX_SMALL_REQUEST_BYTES: usize = 64 << 10;
 /// request.
 pub(crate) const HANGUP_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Interval of the hangup checks while `initialize` is unanswered. This interval is longer than
-/// [`HANGUP_POLL_INTERVAL`], because the first `initialize` may be read before the agent is
-/// created. A detected hangup discards the lines after `initialize`.
+/// Interval of the hangup checks while `initialize` is unanswered. If a check detects a hangup, the
+/// lines after `initialize` are discarded. `initialize` may be read while the agent is still being
+/// created. This interval is longer than [`HANGUP_POLL_INTERVAL`], so that the agent can answer
+/// `initialize` before the first check.
 pub(crate) const HANDSHAKE_HANGUP_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes of queued and unwritten responses. Beyond this limit, the next request

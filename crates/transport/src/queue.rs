@@ -269,8 +269,9 @@ impl QueueState {
         self.unanswered.iter().any(|request| request.number == number)
     }
 
-    /// Removes the newest request with this id. The reader can only wait for the newest request. An
-    /// older request with the same id may be answered only after a later line is read.
+    /// Removes the newest request with this id. If the reader waits for an answer, it waits for the
+    /// newest request. If an older request with the same id were removed instead, the reader could
+    /// wait forever, because the older request may be answered only after a later line is read.
     fn remove_answered_request(&mut self, id: &RawJsonRpcId) {
         let at = self.unanswered.iter().rposition(|request| request.id == *id);
         if let Some(request) = at.and_then(|at| self.unanswered.remove(at)) {

@@ -75,8 +75,8 @@ mod tests {
 
     use super::*;
 
-    /// Environment variable that is set in the copy of this test program that takes its standard
-    /// streams.
+    /// Environment variable that marks the child process of a test. The child runs this test
+    /// program again, and takes its own standard streams.
     const CHILD_MARKER_ENV: &str = "CALLBOARD_TEST_TAKE_STDIO";
 
     #[test]

@@ -114,7 +114,8 @@ impl Card {
         let last = self.open.texts.last();
         let stated_reason =
             last.and_then(|text| text.excerpt.first_line()).filter(|line| !line.is_empty());
-        // ACP v1 has no status for a cancelled call, so Callboard sends this sentence instead.
+        // ACP v1 has no status for a cancelled call. Callboard sends a failed call whose last text
+        // is the description of the end reason.
         let sentence = end.reason.map(|reason| words.translate_reason(reason.description()));
         self.is_cancelled = stated_reason.is_some() && stated_reason == sentence.as_deref();
         if self.is_cancelled {

@@ -69,7 +69,8 @@ impl Card {
         }
     }
 
-    /// Prints the output of a command that runs and asks about a further effect.
+    /// Prints the output so far, if the command already runs and needs permission for a further
+    /// effect.
     fn print_output_so_far(&mut self, request: &RequestPermissionRequest, page: &mut Page) {
         for item in request.tool_call.fields.content.iter().flatten() {
             if let ToolCallContent::Content(item) = item

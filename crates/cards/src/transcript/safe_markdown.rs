@@ -137,7 +137,8 @@ fn safe_event(event: Event<'_>) -> Event<'_> {
             attrs: Vec::new(),
         }),
         Event::End(TagEnd::Heading(level)) => Event::End(TagEnd::Heading(lowered(level))),
-        // An alignment would become an inline style, which the policy of the page forbids.
+        // An alignment would become an inline style, which the content security policy of the page
+        // forbids.
         Event::Start(Tag::Table(columns)) => {
             Event::Start(Tag::Table(vec![Alignment::None; columns.len()]))
         }

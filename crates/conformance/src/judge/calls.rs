@@ -103,8 +103,9 @@ impl JudgedCalls {
         call.check_and_apply_status(id, &update["status"], faults);
     }
 
-    /// Records that permission is requested for a call. A request for a call that runs already is
-    /// about a further effect, e.g. a connection of a command, and does not concern the whole call.
+    /// Records that permission is requested for a call. If the call already runs, the request is
+    /// not recorded: it concerns only a further effect, e.g. a network connection of a command, and
+    /// not the whole call.
     pub(super) fn record_permission_request(&mut self, id: &str) {
         if let Some(call) = self.0.get_mut(id).filter(|call| call.status == CallPhase::Pending) {
             call.permission = PermissionState::Asked;

@@ -13,7 +13,7 @@ use crate::limits::{MAX_JUDGED_CALLS, MAX_OPEN_REQUESTS};
 
 /// The judged state of a session.
 pub(super) struct JudgedSession {
-    /// The state before a load that is not answered yet.
+    /// The state before a load (`session/load` or `session/resume`) that is not answered yet.
     earlier: Option<Box<Self>>,
     /// Number of loads that are not answered yet.
     loads: usize,
@@ -66,8 +66,8 @@ impl JudgedSession {
         }
     }
 
-    /// Keeps the state of an open session that a request loads again, until the response. If the
-    /// session is being loaded already, keeps the state before the first load.
+    /// Keeps the earlier state of an open session while the session is loaded again, until the
+    /// response. If the session is being loaded already, keeps the state before the first load.
     pub(super) fn keep_earlier_until_loaded(&mut self, earlier: Option<Self>) {
         self.loads = 1 + earlier.as_ref().map_or(0, |earlier| earlier.loads);
         self.earlier = match earlier {

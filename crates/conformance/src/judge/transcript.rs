@@ -158,7 +158,8 @@ impl TranscriptJudge {
             .ok()
     }
 
-    /// Judges a message with its direction. If the message is a string, the string is the raw line.
+    /// Judges a message with its direction. If the message is a string, the sent line was not a
+    /// JSON object, and the string is the text of the line.
     fn judge_message_with_direction(&mut self, side: Side, mut wrapped: Value, bytes: usize) {
         self.faults.side = side;
         match wrapped["msg"].take() {
@@ -602,8 +603,8 @@ fn side_of_direction(value: &Value) -> Option<Side> {
     }
 }
 
-/// Returns whether a message is streamed. First and final reports of a call, and responses, may be
-/// larger.
+/// Returns whether a message is a streamed update, i.e. whether the stricter limit of size applies.
+/// First and final reports of a call, and responses, may be larger.
 fn is_streamed(message: &JsonObject) -> bool {
     let update = message.get("params").map_or(&Value::Null, |params| &params["update"]);
     let is_final = matches!(update["status"].as_str(), Some("completed" | "failed"));

@@ -196,7 +196,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Announces a call that shows a terminal from its first report on.
+/// Announces a call whose first report already shows a terminal.
 fn terminal(turn: &Turn) -> Option<()> {
     let (id, terminal) = (ToolCallId::new("call"), TerminalId::new("call"));
     let shown = ToolCallPatch::for_new_call("terminal", "Run it", ToolKind::Execute);

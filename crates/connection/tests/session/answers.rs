@@ -258,8 +258,8 @@ async fn run_steps(steps: [&str; 3]) -> Result<(), AgentTestError> {
             (prompt, _) => requests.push(agent.send_prompt("s", prompt).await?),
         }
     }
-    // A dropped session answers its own requests. A dropped session is not closed when the
-    // connection ends.
+    // A dropped session answers its requests itself, but the end of the connection does not wait
+    // for these answers. So wait for the answers before the input is closed.
     if steps.contains(&"mode drop") {
         agent.wait_until(|client| requests.iter().all(|it| client.response(it).is_some())).await?;
     }

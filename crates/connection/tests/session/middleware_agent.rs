@@ -56,7 +56,8 @@ fn texts(agent: &AgentUnderTest, session: &str) -> Vec<String> {
 async fn a_session_in_a_relative_folder_is_refused() -> Result<(), AgentTestError> {
     let mut agent = AgentUnderTest::in_process(example::agent(None), PermissionReply::default());
     agent.initialize().await?;
-    // The request breaks a rule of the protocol, so only the answer is judged.
+    // This request breaks a rule of the protocol itself, so the test does not check for rule
+    // violations.
     let refused = agent.new_session(std::path::Path::new("relative")).await;
     let error = refused.expect_err("the folder is relative").to_string();
     assert!(error.contains("must be an absolute path"), "{error}");

@@ -67,8 +67,7 @@ fn encode_plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
 
 /// Encodes content items for v1. A change may become several items.
 ///
-/// The function `shown` encodes a terminal. The function returns `None` if no part of the terminal
-/// is known yet.
+/// `shown` encodes a terminal, or returns `None` if no part of the terminal is known yet.
 pub(super) fn encode_content_items(
     content: &[Content],
     meta_key: &str,
