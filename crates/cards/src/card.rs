@@ -364,8 +364,8 @@ impl Card {
 
     fn print_output(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
         if !text.is_empty() {
-            // If the page is not a terminal, an incomplete line is not printed yet. Its call then
-            // needs no title line yet either.
+            // If the text is an incomplete line and the page cannot redraw lines, nothing is
+            // printed yet. In that case, the call does not need its title yet.
             if page.can_redraw_lines() || text.contains('\n') || joint == OutputJoin::AfterGap {
                 self.ensure_text_owned_by_call(page);
             }

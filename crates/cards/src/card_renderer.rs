@@ -195,7 +195,8 @@ impl CardRenderer {
         }
     }
 
-    /// Records the data of a call that are needed after its end.
+    /// Records the parts of a card that are needed after the end of its call: its background
+    /// command and its failure.
     fn record_background_and_failure(&mut self, at: usize) {
         let card = &mut self.calls[at];
         if let Some(failure) = card.failure.take() {

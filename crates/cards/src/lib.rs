@@ -2,10 +2,10 @@
 //!
 //! This crate *only* renders: it accepts the messages of any ACP v1 agent. While a turn runs,
 //! [`CardRenderer`] returns text to append to a terminal, a pipe or a log. [`Transcript`] folds the
-//! updates of a whole session, e.g. those after `session/load`, into one file. Both use three kinds
-//! of Callboard's own metadata: durations, end reasons and line numbers. To connect to an agent,
-//! use the SDK or `callboard`. To check its messages, use `acp-conformance`. To fold its messages
-//! into the state of a session, use `acp-types`.
+//! updates of a whole session, e.g. those after `session/load`, into one file. Both types use three
+//! kinds of Callboard's own metadata: durations, end reasons and line numbers. To connect to an
+//! agent, use the SDK or `callboard`. To check its messages, use `acp-conformance`. To fold its
+//! messages into the state of a session, use `acp-types`.
 #![doc = include_str!("../README.md")]
 
 mod card;

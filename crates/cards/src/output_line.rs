@@ -50,8 +50,8 @@ impl LineReader {
     pub(super) fn push(&mut self, part: &str) -> Option<OutputLine> {
         let mut rest = part.strip_suffix('\n').unwrap_or(part);
         let is_ended = rest.len() < part.len();
-        // The chunks are small, because the parser searches its whole input for an escape again
-        // after each invalid character.
+        // After each invalid character, the parser searches its whole input for an escape again.
+        // With small chunks, this repeated search stays fast.
         while !rest.is_empty() {
             let chunk = head(rest, PARSER_CHUNK_BYTES);
             self.parser.advance(&mut self.line, chunk.as_bytes());

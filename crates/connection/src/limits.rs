@@ -14,7 +14,8 @@ pub(crate) const WAITING_PROMPTS_BOUND: usize = 64;
 pub(crate) const ABORTED_TURN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Time limit for an aborted session to send its last items. The limit is longer than
-/// [`ABORTED_TURN_TIMEOUT`], because the items of aborted turns are sent last.
+/// [`ABORTED_TURN_TIMEOUT`], because it includes the time for dropping the aborted turns, whose
+/// items are sent last.
 pub(crate) const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Time that turns have to end when a session or the connection closes, for an agent that is served

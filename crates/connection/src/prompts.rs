@@ -57,8 +57,8 @@ impl Turn {
     }
 }
 
-/// Returns the path of a file in a folder, without links after the folder. Returns `None` if the
-/// path leads outside.
+/// Returns the path of a file in a folder. The part of the path after the folder contains no
+/// symbolic links. Returns `None` if the path leads outside of the folder.
 fn resolve_in(folder: &Path, path: &str) -> io::Result<Option<PathBuf>> {
     let named = normalise(&folder.join(path));
     let exists = |path: &&Path| path.symlink_metadata().is_ok();

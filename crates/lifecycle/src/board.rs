@@ -75,7 +75,8 @@ impl CallEnd {
 pub struct RejectedChangeCounters {
     /// Number of changes to a call or terminal that had already ended or had never existed.
     pub late_changes: u64,
-    /// Number of steps that the status of a call did not allow.
+    /// Number of steps that the status of a call did not allow, e.g. a pause of a call that does
+    /// not run.
     pub illegal_steps: u64,
     /// Number of content items that were dropped because they exceeded the limits of a call.
     pub content_dropped: u64,

@@ -197,9 +197,9 @@ impl Effects {
         sorted
     }
 
-    /// Returns the reads of a preview that shows the files of these effects. The reads keep all
-    /// marks of these effects, so they are judged as strictly as the call. Effects that name no
-    /// file, e.g. unknown effects, add no read.
+    /// Returns the effects of a preview that reads all files that these effects name. The returned
+    /// effects have the same marks (e.g. the mark as sensitive), so the policy judges the preview
+    /// as strictly as the call. Effects that name no file, e.g. unknown effects, are left out.
     #[cfg(feature = "tokio")]
     pub(crate) fn reads_for_preview(&self) -> Self {
         let look = |effect: &Effect| match effect {

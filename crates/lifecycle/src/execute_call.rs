@@ -27,12 +27,12 @@ pub trait CallExecutor: Send {
     /// The type of the plan, which the preview creates and the run executes.
     type Plan: Send;
 
-    /// Returns the reads of the preview, i.e. the files whose text the preview shows or quotes. The
-    /// reads are judged before the preview begins. If a read requires permission, permission is
-    /// requested first.
+    /// Returns which files the preview will read, as read effects: the files whose text the preview
+    /// shows or quotes. The rules and the policy judge these effects before the preview begins. If
+    /// an effect requires permission, permission is requested first.
     ///
-    /// By default, the preview has no reads. The default is correct for a preview that shows no
-    /// text of files.
+    /// By default, the returned effects are empty. This default is correct for a preview that shows
+    /// no text of files.
     fn preview_reads(
         &mut self,
         _call: &CallHandle,
@@ -71,7 +71,7 @@ pub struct CallPreview<P> {
     /// Whether the client shows everything that will run. If the value is false, the client's
     /// answer cannot be remembered.
     pub is_shown_in_full: bool,
-    /// The plan, which is locked until a grant releases it.
+    /// The plan, which is locked until a [`Grant`](crate::Grant) releases it.
     pub pinned: PinnedPlan<P>,
 }
 
@@ -355,7 +355,8 @@ async fn permit_preview_reads(
         let note = session_titles(call).render_sentence("reads-first", &[], &[]);
         call.append_content(Content::from_text(note));
     }
-    // A permission to read has no plan, so its subject is empty.
+    // The subject identifies a plan. A permission to read for a preview has no plan, so its subject
+    // is empty.
     let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);
     grant_or_stop(call.request_permission(&reads, subject, true).await)?;
     permitted.reads = reads;

@@ -364,8 +364,8 @@ impl SessionHandle {
     }
 
     /// Asks the policy for its verdicts, and applies a step with these verdicts. The policy may use
-    /// this handle, so no lock is held while the policy is called. If the policy is replaced during
-    /// the call, the new policy is asked.
+    /// this handle, so no lock is held while the policy is called. If the policy is replaced while
+    /// it judges, the new policy is asked.
     fn judge_and_apply<T>(
         &self,
         case: impl Fn(&Session) -> Result<PolicyCheck, UnaskedDenialReason>,

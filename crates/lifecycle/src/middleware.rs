@@ -143,14 +143,15 @@ impl ToolMiddleware {
     /// call, and the text of the error is sent to the model.
     ///
     /// A preview must change nothing, and may read only files that the call's
-    /// [effects](Self::with_effects) name. These reads are judged before the preview. Marks of the
-    /// call's effects, e.g. the mark as sensitive, also apply to the reads. Unknown effects name no
-    /// file, so the preview of such a call should show only its arguments.
+    /// [effects](Self::with_effects) name. Before the preview runs, the rules and the policy decide
+    /// whether it may read these files. If the call's effects are marked, e.g. as sensitive, the
+    /// marks apply to this decision too. Unknown effects name no file, so the preview of a call
+    /// with unknown effects should show only its arguments.
     ///
-    /// The callback itself must not read files, because the callback runs before the reads are
-    /// judged. The future of the callback runs after the reads are judged. The callback and its
-    /// future run again immediately before the tool runs. If the second preview is different,
-    /// permission is requested again.
+    /// The callback itself must not read files, because the callback runs before this decision. The
+    /// future that the callback returns runs after the decision. The callback and its future run
+    /// again immediately before the tool runs. If the second preview is different, permission is
+    /// requested again.
     ///
     /// ```
     /// use acp_lifecycle::{SessionHandle, ToolMiddleware};

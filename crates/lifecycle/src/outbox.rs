@@ -161,8 +161,8 @@ impl Outbox {
         });
     }
 
-    /// Appends an item of a replay. The item is due at once. The item is never merged, because the
-    /// items of a replay were first delivered separately, and a client may show each item.
+    /// Appends an item of a replay. The item is due at once. The item is never merged: in the
+    /// original session it was delivered separately, so a client may show it separately too.
     pub(crate) fn enqueue_replayed(&mut self, item: OutboxItem, now: Instant) {
         self.counters.enqueued += 1;
         let lane = item_lane(&item);
@@ -406,8 +406,8 @@ impl Outbox {
         let waiting = match lane {
             // Text is sent in order, so a chunk can only be appended to the last item.
             MergeLane::Chunk => self.queue.back_mut(),
-            // A response may contain the same state. A later change of the state must not be sent
-            // before such a response.
+            // A waiting response may contain the same part of the state. A later change must be
+            // sent after this response, so it is not merged into an update before the response.
             MergeLane::State(_) | MergeLane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind.take_while(|entry| {

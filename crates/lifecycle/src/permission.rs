@@ -53,14 +53,15 @@ impl PermissionSubject {
         }))
     }
 
-    /// Returns the tool's name. The name is empty if only the reads of a preview are judged.
+    /// Returns the tool's name. The name is empty if the request is only about the files that a
+    /// preview reads.
     #[must_use]
     pub fn tool(&self) -> &str {
         &self.0.tool
     }
 
-    /// Returns the whole arguments, without redaction. The arguments are null if only the reads of
-    /// a preview are judged.
+    /// Returns the whole arguments, without redaction. The arguments are null if the request is
+    /// only about the files that a preview reads.
     #[must_use]
     pub fn args(&self) -> &Value {
         &self.0.args

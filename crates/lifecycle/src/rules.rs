@@ -149,7 +149,8 @@ impl Rules {
         self.rules.iter().map(|(number, rule)| (*number, rule))
     }
 
-    /// Returns the effects that rules allow exactly, e.g. by remembered answers.
+    /// Returns the effects of the rules that allow exactly one effect, e.g. of the rules for
+    /// remembered answers.
     pub fn allowed_effects(&self) -> impl Iterator<Item = &Effect> {
         self.iter().filter_map(|rule| match &rule.matcher {
             Matcher::Effect(effect) if rule.verdict == Verdict::Allow => Some(effect),

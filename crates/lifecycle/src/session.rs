@@ -216,8 +216,8 @@ impl Session {
 
     /// Announces a call whose arguments still stream. `patch` has a preliminary title. The first
     /// report waits at most 200 ms for the final title (see
-    /// [`limit_first_report_delay`](Self::limit_first_report_delay)). The report is sent without
-    /// further delay if another item is enqueued that must follow the report.
+    /// [`limit_first_report_delay`](Self::limit_first_report_delay)). If another item is enqueued
+    /// that must follow the report, the report is sent without further delay.
     pub fn announce_streamed_call(
         &mut self,
         id: &ToolCallId,

@@ -29,8 +29,8 @@ pub fn normalise(path: &Path) -> PathBuf {
 ///
 /// A file name in the path is unchanged if it is valid UTF-8 without [invisible](is_invisible)
 /// characters. Any other file name is quoted as in bash: `$'a\xff.txt'`. Each file name is quoted
-/// separately, so an absolute path still begins with `/`, and the text also works in a command. A
-/// file name that already looks quoted is quoted again.
+/// separately, so the text of an absolute path still begins with `/`. In a bash command, a quoted
+/// name means the original file name. A file name that already looks quoted is quoted again.
 ///
 /// ```
 /// # #[cfg(unix)] {

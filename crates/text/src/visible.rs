@@ -8,7 +8,8 @@ use crate::{is_invisible, push_escaping_invisible};
 /// the actual characters (<https://www.unicode.org/reports/tr36/>).
 ///
 /// The result is one line of visible characters and plain spaces. The result is at most six times
-/// as long as the text. The function is idempotent, because a backslash is not escaped.
+/// as long as the text. The function is idempotent: an escape consists of visible characters, and a
+/// backslash is not escaped again.
 #[must_use]
 pub fn escape_invisible(text: &str) -> String {
     escape_invisible_prefix(text, usize::MAX).0

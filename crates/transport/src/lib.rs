@@ -1,6 +1,6 @@
 //! A bounded stdio transport for the SDK of the Agent Client Protocol (ACP): newline-delimited
-//! JSON-RPC over two byte streams, and a limit on the messages of an agent that the client has not
-//! read.
+//! JSON-RPC over two byte streams, and a limit on how many messages an agent may send before the
+//! client reads them.
 //!
 //! This crate handles *only* the bytes, lines and frames of an SDK connection. For sessions and
 //! documents use `acp-lifecycle`.

@@ -124,6 +124,6 @@ pub(crate) const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
 /// Number of bytes requested per call of `read`: the capacity of a pipe on Linux.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// Pause before a thread of the transport retries an operation that cannot block. Such an operation
-/// uses a descriptor that another process made non-blocking, or the SDK's queue.
+/// Pause before a thread of the transport retries a read or write of a descriptor that another
+/// process made non-blocking, or checks again whether the SDK's queue has room.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(2);

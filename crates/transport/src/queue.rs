@@ -111,8 +111,9 @@ impl OutgoingQueue {
 
     /// Waits until one more request may be handed over, and counts the request as unanswered.
     ///
-    /// This method never waits for the limit of unanswered bytes. Otherwise, the notification that
-    /// cancels a turn could be read only after a large request of the turn was answered.
+    /// This method does not wait if the limit of unanswered bytes is reached. If it did, the
+    /// notification that cancels a turn could be read only after a large request of the turn was
+    /// answered.
     pub(crate) fn wait_and_admit_request(
         &self,
         id: &RawJsonRpcId,
@@ -222,9 +223,9 @@ impl OutgoingQueue {
         self.wait_until_state(HANGUP_POLL_INTERVAL, has_room)
     }
 
-    /// Waits until `is_met` returns true. Fails if every writer of the input has closed it, because
-    /// the end of the input cannot be read while earlier lines wait. The parameter `look` is the
-    /// interval between two checks of the input.
+    /// Waits until `is_met` returns true. Fails if every writer of the input has closed it. Without
+    /// this check, the end of the input would stay undetected, because the reader does not read
+    /// while it waits here. The parameter `look` is the interval between two checks of the input.
     fn wait_until_state(
         &self,
         look: Duration,

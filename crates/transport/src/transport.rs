@@ -45,7 +45,7 @@ mod tests;
 /// The transport stops reading while 256 requests are unanswered or more than 1 MiB of responses
 /// are unwritten. While the transport does not read, it cannot reach the end of the input either.
 /// With [`stdio`], the transport detects the end anyway if the input is a pipe or a socket. With
-/// other streams, the connection ends when there is room again, or when the output ends.
+/// other streams, the connection ends when the transport can read again, or when the output ends.
 ///
 /// ```
 /// use agent_client_protocol::Agent;
@@ -119,7 +119,7 @@ impl Transport {
 
     /// Returns the token that is cancelled when the input has ended, or when writing the output has
     /// failed, e.g. because the client closed its end. If a caller cancels the token, the
-    /// connection ends as at the end of input.
+    /// connection ends in the same way as at the end of the input.
     #[must_use]
     pub fn ended_token(&self) -> CancellationToken {
         self.ended.clone()
@@ -182,7 +182,8 @@ impl<R: Role> ConnectTo<R> for Transport {
 /// Queues the SDK's frames until there are no more, then waits for the writer.
 ///
 /// If the writer fails first, or `ended` is cancelled, the SDK's input is closed, and the SDK
-/// finishes as at the end of input. After a failure of the writer, the SDK's frames are dropped.
+/// finishes in the same way as at the end of the input. After a failure of the writer, the SDK's
+/// frames are dropped.
 async fn drive_connection(
     reader: Option<(LineReaderThread, Box<dyn Read + Send>)>,
     output: Box<dyn Write + Send>,

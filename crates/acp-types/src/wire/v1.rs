@@ -1,8 +1,8 @@
 //! The projection to messages of ACP v1, with or without the `_meta.terminal_*` convention.
 //!
 //! A [`V1Projection`] records the state that was sent on one connection for one session. The
-//! projection contains the wire form of every open call. Therefore an unchanged array is never sent
-//! again, no field is cleared by accident, and no update is empty.
+//! projection stores the wire form of every open call, and compares each patch with it. Therefore
+//! an unchanged array is never sent again, no field is cleared by accident, and no update is empty.
 
 use std::path::PathBuf;
 
@@ -48,8 +48,8 @@ pub enum TerminalDisplay {
     /// client assigned.
     #[default]
     Text,
-    /// Shows a display-only terminal if the first report of the call contains the terminal, and
-    /// text otherwise. Uses the convention of `_meta.terminal_info`, `terminal_output` and
+    /// If the first report of the call contains the terminal, shows a display-only terminal.
+    /// Otherwise, shows text. Uses the convention of `_meta.terminal_info`, `terminal_output` and
     /// `terminal_exit`, for clients that advertise `clientCapabilities._meta.terminal_output`
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     MetaEvents,

@@ -1,5 +1,5 @@
 //! The projection to messages of draft ACP v2. The documents of this crate have the shape of draft
-//! v2, so little is lost.
+//! v2, so the messages contain almost all of their data.
 //!
 //! The draft still changes, and this module may change with the draft in a minor release.
 

@@ -86,7 +86,8 @@ proptest! {
         for step in &life.steps {
             if let Step::Call(patch) = step && !patch.status.is_some_and(acp_types::Status::is_final) {
                 all = all.then(patch.clone());
-                // Appended content is left out, because a repeated append adds the content again.
+                // Leave out appended content, because the second application of the patch would
+                // append it again.
                 if let acp_types::ContentPatch::Append(_) = all.content {
                     all.content = acp_types::ContentPatch::Keep;
                 }

@@ -40,8 +40,8 @@ impl Card {
             self.open.texts.pop();
         }
         self.print_held_back_texts(page);
-        // The line is computed again, because printing the texts may have printed the call's title
-        // too.
+        // Compute the line again: the title is omitted from the line if printing the texts has also
+        // printed the title.
         let line = self.fit_outcome_line(page, &why);
         match page.owner {
             TextOwner::CallHead(_) | TextOwner::Call(_) => page.end_open_line(),

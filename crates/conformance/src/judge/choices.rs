@@ -21,7 +21,8 @@ pub(super) struct SessionChoices {
 }
 
 impl SessionChoices {
-    /// Updates the modes and options from a result or an update. Both contain complete lists.
+    /// Updates the modes and options from a result or an update, which always contains complete
+    /// lists.
     pub(super) fn update_offered(&mut self, source: &Value, faults: &mut ViolationLog) {
         if let Some(modes) = source.get("modes").filter(|modes| modes.is_object()) {
             self.modes = collect_offered_ids(array_objects(&modes["availableModes"]), "id");

@@ -77,8 +77,9 @@ impl JudgedSession {
     }
 
     /// Judges a message. While a load of an open session is not answered, the message may belong to
-    /// the replay or to a running turn. If the message is valid as a part of either, no violation
-    /// is reported. Otherwise, its violations as a part of the replay are reported.
+    /// the replay or to a running turn. If the message is valid as a part of the replay or as a
+    /// part of the turn, no violation is reported. Otherwise, the message is judged as a part of
+    /// the replay.
     pub(super) fn judge(
         &mut self,
         faults: &mut ViolationLog,

@@ -9,7 +9,7 @@ use crate::call_history::InputHash;
 use crate::{limits, sanitize, title};
 
 impl CallBoard {
-    /// Removes the fields of a patch that are invalid, read-only or too large.
+    /// Removes fields from a patch if they are invalid, read-only or too large.
     pub(super) fn sanitise_patch(
         &mut self,
         id: &ToolCallId,
@@ -63,9 +63,9 @@ impl CallBoard {
 
     /// Sets `retry_of` on a call that has the same tool and the same arguments as a failed call.
     ///
-    /// While arguments still arrive, the incomplete arguments may equal the arguments of a failed
-    /// call, and may differ after the next fragment. If they differ, `retry_of` is cleared. A value
-    /// that the tool has set is kept.
+    /// While arguments still arrive, the arguments received so far may equal the arguments of a
+    /// failed call. If a later fragment makes the arguments differ, `retry_of` is cleared. If the
+    /// tool itself has set `retry_of`, the tool's value is kept.
     fn mark_retry(&mut self, id: &ToolCallId, input: Option<InputHash>, patch: &mut ToolCallPatch) {
         let (Some(input), Some(call)) = (input, self.calls.get_mut(id)) else { return };
         call.input = Some(input);

@@ -44,8 +44,8 @@ fn waiting_patches_are_merged_only_within_a_phase() {
             status_patch(Status::Completed),
         ]
     );
-    // A title that was enqueued before the start is sent before the start, even if the title is the
-    // only change.
+    // A title that was enqueued before the start is sent first, in a separate item, even if the
+    // title is the only change.
     assert_eq!(
         sent_patches(&[change("a"), running, done.clone()]),
         [title_patch("a"), status_patch(Status::InProgress), status_patch(Status::Completed)]

@@ -14,11 +14,12 @@ use crate::effects::{Effect, Effects};
 ///
 /// # Calls
 ///
-/// Whenever a call is judged, one of the methods is called once per effect, even if a rule
-/// decides. A call is judged when it requests permission, when an answer arrives, and for each call
-/// of `CallHandle::judge_effects`. `execute_call` judges the reads of a preview twice before the
-/// preview starts, and judges again for each further preview. A policy must therefore be fast, and
-/// must not count its calls.
+/// Whenever a tool call is judged, one of the methods is called once per effect, even if a rule
+/// decides. A tool call is judged when it requests permission, when an answer arrives, and whenever
+/// `CallHandle::judge_effects` is called. If a preview reads files, `execute_call` judges the
+/// reading of these files twice before the preview starts, and again before each further preview of
+/// the call. A policy must therefore be fast, and its verdict must not depend on how often the
+/// policy is called.
 ///
 /// No lock of a `SessionHandle` is held while the policy is called, so the policy may use a
 /// `SessionHandle`. If you lock a `Session` yourself, the policy must not use that session. If a
@@ -65,9 +66,9 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
         self.judge(effect)
     }
 
-    /// Judges the run of a command that no rule matches and that is marked as sandboxed (see
-    /// [`Effects::with_sandbox_mark`](crate::Effects::with_sandbox_mark)). By default, the command
-    /// is judged like any other command.
+    /// Judges one effect that runs a command, that no rule matches and that is marked as sandboxed
+    /// (see [`Effects::with_sandbox_mark`](crate::Effects::with_sandbox_mark)). By default, the
+    /// command is judged like any other command.
     fn judge_sandboxed(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
     }

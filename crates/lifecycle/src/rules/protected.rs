@@ -67,8 +67,9 @@ fn is_protected_in_folder(folder: &str, path: &Path) -> bool {
     leads_through || names.last().is_some_and(|name| is_agent_instructions(name))
 }
 
-/// Returns a name in the form in which the least strict file systems compare names. Letter case,
-/// invisible characters, trailing dots and spaces, and the stream name after a colon are removed.
+/// Folds a name, so that two names become equal if any common file system treats them as the same
+/// name. The result is in lowercase, without invisible characters, without trailing dots and
+/// spaces, and without a colon and the stream name after it.
 fn fold_file_name(name: &str) -> String {
     let shown = name.chars().filter(|letter| !is_invisible(*letter));
     // Convert in both directions, because letters such as the Kelvin sign change only in one

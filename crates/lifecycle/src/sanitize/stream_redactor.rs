@@ -8,8 +8,8 @@ use crate::limits::{MAX_SHOWN_SECRET_BYTES, STREAM_CONTEXT_BYTES};
 ///
 /// Bytes are held back only if they may be the beginning of a secret, or may directly precede
 /// credentials. They are released by [`Self::release_held_back`], or when the next piece shows
-/// whether they are a secret. There is no timeout. For example, a terminal shows a prompt and waits
-/// for input. The last bytes of this prompt are not shown while they may be the beginning of a
+/// whether they are a secret. There is no timeout: if a terminal shows a prompt and waits for
+/// input, the last bytes of the prompt stay hidden as long as they may be the beginning of a
 /// secret. Secrets are found across escape sequences of a terminal, but not across any other
 /// character. If credentials exceed 4 KiB and arrive in pieces, the bytes beyond 4 KiB are not
 /// found.

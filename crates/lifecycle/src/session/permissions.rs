@@ -44,7 +44,8 @@ pub(super) struct SessionPermissions {
     last_request: u64,
     /// Files that were changed without a person's approval, i.e. a rule, the policy or the approver
     /// permitted the change. The set is cleared when a person permits a command whose request names
-    /// these files. The set contains at most 256 files, so a full set means 256 or more.
+    /// these files. The set contains at most 256 files. If it is full, further files may be
+    /// missing.
     unreviewed_files: BTreeSet<PathBuf>,
     /// Total number of changes of files that were made without a person's approval.
     unreviewed_changes: u64,
@@ -201,7 +202,7 @@ impl Session {
 
     /// Enables a request for the reason if the client rejects a call without a reason. The session
     /// then enqueues an [`OutboxItem::RejectionReasonRequest`], and the call waits for
-    /// [`Session::apply_rejection_reason`]. Enable this only for clients that can show a form.
+    /// [`Session::apply_rejection_reason`]. Call this method only for clients that can show a form.
     pub fn enable_rejection_reason_requests(&mut self) {
         self.permissions.asks_rejection_reason = true;
     }

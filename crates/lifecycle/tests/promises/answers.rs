@@ -1,5 +1,5 @@
-//! Tests of answers to requests other than prompts. The order of such answers is fixed, and the
-//! answers do not depend on turns.
+//! Tests of answers to requests other than prompts. Each answer is sent at its position in the
+//! order of the items, and does not end a turn.
 
 use std::time::{Instant, SystemTime};
 

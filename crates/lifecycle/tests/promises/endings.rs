@@ -18,7 +18,7 @@ use crate::performing::{Act, Client, Stage, pass};
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     act: Act,
-    /// Whether the call's handle is dropped instead of being executed.
+    /// Whether the call's handle is dropped instead of being passed to `execute_call`.
     is_dropped: bool,
     /// Delay in seconds after which the call's task is aborted.
     aborted_after: Option<u64>,

@@ -1,5 +1,5 @@
-//! Tests of foreign code that uses a session while the session calls this code. Such code must not
-//! deadlock, and its steps must not interfere with the steps of an answer.
+//! Tests of foreign code that uses a session while the session calls this code. This code must not
+//! deadlock, and must not change the result of an answer that is being applied.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;

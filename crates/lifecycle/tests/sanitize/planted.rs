@@ -33,7 +33,7 @@ pub(crate) enum Form {
 #[derive(Debug, Clone)]
 pub(crate) enum Plan {
     Leaf(Value),
-    /// A secret as a number if it consists of digits, otherwise null.
+    /// The digits of a secret as a number, or null if the secret does not consist of digits.
     Number(Index),
     Text(Vec<Part>),
     /// A text repeated many times.

@@ -10,7 +10,7 @@ use proptest::sample::select;
 use proptest::strategy::Union;
 
 /// One event. Calls are numbered with small numbers so that events often concern the same call. The
-/// largest number, [`CALLS`], means a call of the previous turn, whose prompt was answered.
+/// largest number, [`CALLS`], means a call of the previous turn, i.e. of a turn that has ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     Announce(u8),

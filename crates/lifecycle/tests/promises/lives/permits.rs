@@ -222,8 +222,8 @@ impl World {
     }
 }
 
-/// Returns the effect of a call. Calls with even numbers have the same effect in all turns, and so
-/// do calls with odd numbers.
+/// Returns the effect of a call. The effect depends only on `wish`, and on whether the number of
+/// the call is even or odd.
 fn effect(call: u8, wish: Wish) -> Effect {
     let path = format!("/p/{}", call % 2).into();
     match wish {
