@@ -321,7 +321,7 @@ impl Card {
             && command.is_some_and(|command| raw_input::is_only_command_line(output, &command))
     }
 
-    /// Prints the events of a display-only terminal, a convention in `_meta`
+    /// Prints the events of a display-only terminal. These events are a convention in `_meta`
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     fn print_terminal_events(&mut self, meta: &Meta, page: &mut Page) {
         if let Some(Value::String(data)) = meta.get("terminal_output").and_then(|it| it.get("data"))

@@ -236,7 +236,7 @@ async fn run_and_retry_outdated<E: CallExecutor>(open: OpenCall, mut executor: E
 /// The permissions that a call has received so far.
 #[derive(Default)]
 struct PermittedEffects {
-    /// Reads that the preview is permitted to perform.
+    /// The read effects of the preview that were permitted.
     reads: Effects,
     /// The last permitted run.
     run: Option<PermittedRun>,
@@ -338,7 +338,8 @@ async fn preview_and_permit<E: CallExecutor>(
     Ok((pinned, grant))
 }
 
-/// Requests permission for the reads of a preview if these reads are not permitted yet.
+/// Requests permission for the files that a preview reads, if reading these files is not permitted
+/// yet.
 async fn permit_preview_reads(
     call: &CallHandle,
     reads: Effects,

@@ -121,7 +121,7 @@ impl ToolMiddleware {
     ///
     /// - Return `Unknown` for every name and every argument that you do not know.
     /// - Return [`Effects::empty`] only for a call without effects.
-    /// - Files whose path does not begin with the session's folder are marked as with
+    /// - Files whose path does not begin with the session's folder are marked in the same way as by
     ///   [`Effects::with_outside_paths`], so the user is asked about these files. Symbolic links
     ///   are not followed. Resolve paths with [`with_path_arguments`](Self::with_path_arguments).
     /// - Mark effects that need a permission request each time with [`Effects::always_ask`].
@@ -402,7 +402,7 @@ impl ToolMiddleware {
         Ok((effects, shown, text))
     }
 
-    /// Returns the effects of a call, with marks at files outside of the session's folder.
+    /// Returns the effects of a call. Files outside of the session's folder are marked.
     fn effects_of(&self, name: &str, args: &Value) -> Effects {
         let effects = (self.effects)(name, args);
         let marked: Vec<_> = effects.outside_paths().map(Path::to_owned).collect();

@@ -207,7 +207,8 @@ impl Outbox {
             let behind_fences = behind_fences.map_or(0, |at| at + 1);
             let Some(entry) = self.queue.get_mut(at) else { return };
             entry.is_held = false;
-            // Skip a report before an existing fence, because such a report is sent at once anyway.
+            // Skip a report before an existing fence: all items before a fence are sent at once, so
+            // the report need not become a fence.
             if at >= behind_fences {
                 entry.is_fence = true;
                 self.fence_count += 1;
@@ -380,7 +381,8 @@ impl Outbox {
     }
 
     /// Returns whether a change names a parent call that is reported after the call itself. If such
-    /// a change were merged, it would refer to a call that is not reported yet.
+    /// a change were merged into an earlier item, this item would refer to a call that is not
+    /// reported yet.
     fn names_unreported_parent(&self, item: &OutboxItem, lane: &MergeLane) -> bool {
         let OutboxItem::ToolCall(_, patch) = item else { return false };
         let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());

@@ -87,7 +87,7 @@ impl LineReaderThread {
         self.handoff.send(message, size)?;
         // Until the handshake is answered, the SDK rejects all requests. Some clients send requests
         // without waiting for this answer. The lines after the handshake therefore stay unread
-        // until then.
+        // until the handshake is answered.
         if is_handshake { self.queue.wait_for_answer(number) } else { Ok(()) }
     }
 

@@ -100,8 +100,8 @@ impl Card {
         OutcomeLine { title, reason: why, details, is_reason_truncated: is_cut }
     }
 
-    /// Returns the reason why the call failed: the timeout or the exit of its command, or else its
-    /// last text. Also returns whether the reason is that text.
+    /// Returns the reason why the call failed: the timeout or the exit of its command if there is
+    /// one, otherwise the last text of the call. Also returns whether the reason is the last text.
     fn resolve_failure_reason(&mut self, words: &UiText) -> (String, bool) {
         let last = self.open.texts.last_mut().filter(|text| text.excerpt.total_line_count() == 1);
         if let Some(HeldBackText { excerpt, .. }) = last {

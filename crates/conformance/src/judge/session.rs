@@ -21,8 +21,8 @@ pub(super) struct JudgedSession {
     choices: SessionChoices,
     terminals: BoundedMap<TerminalPhase>,
     prompts: VecDeque<OpenPromptState>,
-    /// Hashes of the entries of the last plan: first of the entries that are not completed, then of
-    /// all entries.
+    /// The truncated texts of the last plan's entries. The first set contains the entries that are
+    /// not completed, and the second set contains all entries.
     plan: (HashSet<String>, HashSet<String>),
     phase: SessionPhase,
 }
@@ -111,7 +111,8 @@ impl JudgedSession {
         self.phase = SessionPhase::Open;
     }
 
-    /// Records that a load failed: if no other load is open, the session is as it was before.
+    /// Records that a load failed. If no other load is unanswered, restores the earlier state of
+    /// the session, or closes the session if it has no earlier state.
     pub(super) fn record_failed_load(&mut self) {
         self.loads = self.loads.saturating_sub(1);
         if self.loads > 0 || self.phase != SessionPhase::Replaying {

@@ -75,7 +75,7 @@ impl OpenCall {
         self.call.finish(end);
     }
 
-    /// Returns the span of the call, for events that belong to it.
+    /// Returns the span of the call, for events that belong to the call.
     #[must_use]
     pub fn span(&self) -> &tracing::Span {
         &self.span

@@ -144,7 +144,7 @@ fn a_fence_sends_earlier_items_first_and_no_others() {
         let (mut outbox, now) = outbox_with_held_report();
         outbox.enqueue_or_merge(fence.clone(), is_first, now);
         assert_eq!(drain_due(&mut outbox, now), [title_item("c", "held"), fence]);
-        // The fence was sent, so the rate limit applies again.
+        // After the fence is sent, the rate limit applies again.
         outbox.enqueue_or_merge(title_item("c", "later"), FirstReportTiming::NotFirst, now);
         assert_eq!(outbox.poll(now), None);
     }

@@ -59,8 +59,8 @@ fn may_hold_credentials(text: &[u8]) -> bool {
     has(&URL_SCHEME_END) || KEYWORD_FINDERS.iter().any(has)
 }
 
-/// Returns how many bytes at the end of a text may be unfinished credentials, or the text before
-/// credentials.
+/// Returns how many bytes at the end of a text may be unfinished credentials, including the text
+/// that precedes credentials, e.g. `Bearer`.
 fn unfinished_credential_bytes(text: &str) -> usize {
     let line = text.rfind('\n').map_or(0, |at| at + 1);
     let line = &text[line.max(text.len().saturating_sub(MAX_UNFINISHED_BYTES))..];

@@ -274,8 +274,8 @@ impl Session {
     /// Decides whether a call may run. If neither the rules nor the policy decide, the client is
     /// asked.
     ///
-    /// `is_whole` states that the request shows everything that will run. If `is_whole` is false,
-    /// the answer cannot be remembered.
+    /// `is_whole` states whether the request shows everything that will run. If `is_whole` is
+    /// false, the answer cannot be remembered.
     pub fn decide_or_ask_permission(
         &mut self,
         id: &ToolCallId,
@@ -417,8 +417,8 @@ impl Session {
         self.permissions.requests.get(&id)
     }
 
-    /// Returns a request in the form that the approver receives. Options that are remembered beyond
-    /// the session are omitted, because an approver's rules are not saved.
+    /// Returns a request in the form that the approver receives. Options whose answers are
+    /// remembered beyond the session are omitted, because an approver's rules are not saved.
     #[cfg(feature = "tokio")]
     pub(crate) fn approver_request(&self, id: PermissionId) -> Option<PermissionRequest> {
         let mut request = self.pending_permission_request(id)?.clone();
@@ -573,8 +573,8 @@ impl Session {
         }
     }
 
-    /// Returns whether a previously permitted call may run without another request. A call that is
-    /// denied now may not run.
+    /// Returns whether a previously permitted call may run without another request. Returns an
+    /// error if the call is denied now.
     pub(crate) fn is_still_permitted(
         &self,
         judgement: &PolicyVerdicts,

@@ -19,8 +19,9 @@ impl Session {
     /// the id of the call is in use.
     ///
     /// A call without a final status was interrupted by the end of its process. Such a call fails
-    /// with the reason [`CallEndReason::Shutdown`]. A terminal that ran in the client shows its last
-    /// output. Secrets that were not known when the document was recorded are redacted now.
+    /// with the reason [`CallEndReason::Shutdown`]. A terminal that a client ran is shown with its
+    /// last recorded output. Secrets that were not known when the document was recorded are
+    /// redacted now.
     pub fn replay(&mut self, document: SessionDocument, now: Timestamp) {
         match document {
             SessionDocument::Prompt(prompt) => {
@@ -84,8 +85,8 @@ impl Session {
         }
         let (mut report, mut end) = call_patches(report);
         if is_announced_without_terminals && !outputs.is_empty() {
-            // Remove the terminals from the first report. The client showed these terminals as
-            // text, so it must not show them as terminals now.
+            // In the original session, the client showed these terminals as text. Remove the
+            // terminals from the first report, so that a client shows them as text again.
             let shown = std::mem::take(&mut report.content);
             if let ContentPatch::Set(items) = &shown {
                 let is_terminal = |item: &&Content| matches!(item, Content::Terminal(_));

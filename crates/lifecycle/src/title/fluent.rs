@@ -148,7 +148,8 @@ fn parse_bundle(
     let resource = FluentResource::try_new(messages.to_owned())
         .map_err(|(_, errors)| TitlesError::Messages(format!("{errors:?}")))?;
     let mut bundle = FluentBundle::new_concurrent(vec![language]);
-    // Clients would show the invisible isolation marks as boxes.
+    // Fluent would put invisible isolation marks around arguments, and clients would show these
+    // marks as boxes.
     bundle.set_use_isolating(false);
     bundle.add_resource(resource).map_err(|errors| TitlesError::Messages(format!("{errors:?}")))?;
     Ok(bundle)

@@ -209,7 +209,8 @@ fn an_ended_call_reports_no_progress() {
             session.board().open_call_report(&id).unwrap().meta.progress.as_ref(),
             Some(&far)
         );
-        // The final patch of the tool does not restore the progress.
+        // The final patch of the tool contains the progress again, but an ended call shows no
+        // progress.
         let mut meta = CallMeta::default();
         meta.progress = Some(far);
         session.finish_call(&id, end.with_patch(ToolCallPatch::new().with_meta(meta)), now);

@@ -180,7 +180,8 @@ fn an_answer_remembers_exactly_the_effects_of_its_option() {
         stage.select(number, option).expect("it is answered");
         assert_eq!(stage.rules(), remembered, "{option}");
     }
-    // If reads need permission, the options name and remember the reads too.
+    // If the policy asks about reading a file, the options name the file, and the answer is
+    // remembered.
     let mut stage = Stage::new();
     stage.session.set_policy(Arc::new(AskAlwaysPolicy));
     let number = stage.asked(&Effects::from(Effect::Read("/p/r".into())));
@@ -257,7 +258,8 @@ fn stored_rules_apply_and_a_denial_takes_precedence() {
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     let mut stage = Stage::with_store(Ok(vec![allowed, of(RuleScope::User, Verdict::Deny)]));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Denied(UnaskedDenialReason::Rule)));
-    // If there are more rules than the maximum, an omitted rule could deny any call.
+    // If there are more rules than the maximum, a denying rule may be missing, so the client is
+    // asked about every call.
     let many =
         (0..5000).map(|n| Rule::new(RuleScope::User, Matcher::Tool(n.to_string()), Verdict::Allow));
     let mut stage = Stage::with_store(Ok(many.collect()));
@@ -501,7 +503,7 @@ fn a_policy_is_called_once_for_each_effect_when_a_call_is_judged() {
     assert_eq!(count(), 2);
     stage.select(number, "allow_always");
     assert_eq!(count(), 2);
-    // A rule allows the call. The rules are checked in addition to the policy.
+    // A rule allows the call now. The policy is still called once for each effect.
     assert!(matches!(stage.permit(&call), PermitDecision::Granted(_)));
     assert_eq!(count(), 2);
     let rule = stage.session.rules().iter().next().cloned().unwrap();

@@ -58,7 +58,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cargo test", "./cargo test"),
     ("cargo test", "cargo -C /x test"),
     ("cargo test", "cargo --config x test"),
-    // Arguments of the program that are not in any table of harmful arguments.
+    // Harmful arguments that a table of harmful arguments could miss. They are not allowed, because
+    // only known arguments are allowed.
     ("cargo test", "cargo test -- --logfile /etc/profile"),
     ("cargo test", "cargo test -- --debugger evil"),
     ("cargo clippy", "cargo clippy -- @file"),

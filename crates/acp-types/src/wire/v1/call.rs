@@ -77,9 +77,9 @@ impl SentCall {
     /// Adds deferred fields to an update, or defers fields that are too large for a streamed
     /// update. Then applies the update to the recorded state of the client.
     ///
-    /// If file changes are deferred, an excerpt that fits is sent instead. Without the excerpt,
-    /// some clients would show no change at all: they do not merge permission requests into the
-    /// displayed call.
+    /// If file changes are deferred, an excerpt that fits is sent instead. Some clients do not
+    /// merge permission requests into the displayed call. Without the excerpt, these clients would
+    /// show no change before the call ends.
     pub(super) fn attach_or_defer_large_fields(
         &mut self,
         update: &mut ToolCallUpdate,
