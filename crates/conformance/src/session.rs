@@ -46,8 +46,8 @@ impl ObservedSession {
         }
     }
 
-    /// Updates the modes and options from the response to `session/new` or to a change of an
-    /// option.
+    /// Updates the modes and options from the response to `session/new`, or to a request that
+    /// changes an option.
     pub(crate) fn apply_modes_and_options(&mut self, result: &Value) {
         if let Ok(modes) = SessionModeState::deserialize(&result["modes"]) {
             self.modes = Some(modes);

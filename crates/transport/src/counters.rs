@@ -45,8 +45,8 @@ pub struct CounterSnapshot {
     pub lines_written: u64,
     /// Number of bytes written.
     pub bytes_written: u64,
-    /// Number of session messages that no longer count as unwritten (“written off”), because they
-    /// did not reach the writer although the writer was idle.
+    /// Number of session messages that were written off. A message is written off, i.e. no longer
+    /// counts as unwritten, if it did not reach the writer although the writer was idle.
     pub written_off: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Prints a permission request: everything on which the user decides, without truncation, and the
+//! Prints a permission request: everything that the user would approve, without truncation, and the
 //! options.
 
 use acp_types::schema::v1::{

@@ -66,7 +66,7 @@ impl PathGlob {
         is_whole && self.allows(path) && self.allows(&path.join("beneath"))
     }
 
-    /// Returns whether a path matches if letter case is ignored, as in a denying rule.
+    /// Returns whether a path matches when letter case is ignored. Denying rules match in this way.
     #[must_use]
     pub fn is_match_ignoring_case(&self, path: &Path) -> bool {
         self.case_insensitive.is_match(path)

@@ -11,8 +11,8 @@ use super::automaton::ScanResult;
 ///
 /// - In `scheme://user:password@host`, the user and the password. A user without a password counts
 ///   as a token if it has at least 20 bytes.
-/// - After `Authorization` and `:` or `=`, the credentials after the scheme, if they have at least
-///   6 bytes.
+/// - After `Authorization:` or `Authorization=`, the credentials without their scheme, e.g.
+///   `abc123` in `Authorization: Basic abc123`. The credentials must have at least 6 bytes.
 /// - After `Bearer`, a token of at least 16 bytes with at least one digit.
 pub(super) fn find_credentials(text: &str) -> Vec<Range<usize>> {
     // Return early: most texts contain none of these characters, and every kind of credentials
