@@ -15,8 +15,8 @@ use crate::limits::{MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MIN_
 /// A value is found in its exact form anywhere in a text. A value is also found if it is escaped in
 /// JSON or in Rust's debug output, encoded in a URL or a form, or encoded in Base64. A value is
 /// found even if it contains escape sequences of a terminal. If a text was truncated in the middle
-/// of a value, the beginning of the value is found if it is followed by `…` or by a line `[... n
-/// bytes left out ...]`. Other parts of a value, and its hashes, are not found.
+/// of a value, the beginning of the value is found if a truncation mark follows it: `…`, or a line
+/// like `[... 9 bytes left out ...]`. Other parts of a value, and its hashes, are not found.
 ///
 /// ```
 /// use acp_lifecycle::Secrets;
