@@ -56,9 +56,10 @@ impl fmt::Display for AnalysisError {
 
 impl std::error::Error for AnalysisError {}
 
-/// Analyzes a command whose first `held` words are trusted, because a rule contains them. If the
-/// rule contains all words, the command is accepted without analysis, with two exceptions: commands
-/// that change the shell's directory, and interpreters that read their program from standard input.
+/// Analyzes a command. Its first `held` words are trusted, because a permission rule contains them.
+/// If the rule contains all words, the command is accepted without analysis, with two exceptions:
+/// commands that change the shell's directory, and interpreters that read their program from
+/// standard input.
 ///
 /// `command` must contain the words that the program receives, as
 /// [`parse_portable_line`](crate::portable_line::parse_portable_line) returns them.
@@ -84,7 +85,8 @@ pub fn analyze_command(
     let mut reader = WordAnalyzer { program, analysis: CommandAnalysis::default() };
     reader.analyze_words(&command[program.words.len()..])?;
     if moves && reader.analysis.enters.is_none() {
-        // Such a `cd` changes to the home directory, or to the previous directory.
+        // A `cd` without a folder changes to the home directory, and `cd -` to the previous
+        // directory.
         return Err(reader.unknown_word_error(&command[0]));
     }
     Ok(reader.analysis)
@@ -99,9 +101,9 @@ fn reads_program_from_stdin(command: &[String]) -> bool {
         && words.iter().all(|word| is_option(word) || word == "-")
 }
 
-/// Returns the number of leading words that name the program and its subcommand, if one answer of
-/// the user may allow all commands that begin with these words. Returns `None` if one answer must
-/// not allow them, or if a word of this command is not understood.
+/// Returns how many words at the start of the command name the program and its subcommand. Returns
+/// `None` if a word of the command is not understood, or if one answer of the user must not allow
+/// all commands that begin with this program and subcommand.
 #[must_use]
 pub fn allowable_prefix_len(command: &[String]) -> Option<usize> {
     let is_plain = command.first().is_some_and(|program| !program.contains('/'));
@@ -254,8 +256,8 @@ fn long_option_name(word: &str, style: OptionStyle) -> Option<&str> {
     }
 }
 
-/// Returns whether a word can only be a name or a number. Such a word is not a path that leads out
-/// of the folder. Such a word begins with `-` only if it is a number, such as `-5`.
+/// Returns whether a word is safe as a name or a number: the word is not a path that leads out of
+/// the folder, and if it begins with `-`, it is a number such as `-5`.
 pub(crate) fn is_plain_name(word: &str) -> bool {
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_.,:+*%-".contains(&letter);
     let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
@@ -375,7 +377,7 @@ mod tests {
             ("cargo test -q --config x", 3, Some("--config")),
             ("/usr/bin/ls -l", 1, None),
             ("LS", 0, Some("LS")),
-            // For two folders, `diff` follows the links in them.
+            // If both operands of `diff` are folders, `diff` follows the links in them.
             ("diff a b", 1, Some("diff a")),
         ] {
             assert_eq!(analysis_error(line, held).as_deref(), expected, "{line}");

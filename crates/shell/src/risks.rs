@@ -47,7 +47,7 @@ pub struct Risks {
     pub writes: Vec<PathBuf>,
     /// The files whose content the line shows. The paths are made from the names in the line.
     pub reads: Vec<PathBuf>,
-    /// The other files that the line names, and that it may therefore change.
+    /// The other files that the line names. Its commands may change these files.
     pub mentions: Vec<PathBuf>,
     /// The folders to which the line changes the working directory.
     pub enters: Vec<PathBuf>,
@@ -153,8 +153,8 @@ impl RiskFinder<'_> {
             );
         }
         let name = program_name(program);
-        // If the name contains a path, it is a program. A program changes only its own working
-        // directory.
+        // This check uses the word with its path. A word such as `/bin/cd` runs a program, and a
+        // program cannot change the working directory of the shell.
         if command.is_before_and && is_folder_change_command(&program.text) {
             self.folders.enter_or_skip_chain(args);
             return self.add_entered_folders();

@@ -271,8 +271,8 @@ impl EndRecorder {
 impl Drop for EndRecorder {
     fn drop(&mut self) {
         let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
-        // Examining the command may take a while, so it runs before `read_mark` is locked. Readers
-        // of the output do not have to wait.
+        // Examining the command may take a while. It is done before `read_mark` is locked, so that
+        // readers of the output do not wait for it.
         let examined = |examine: ExamineEndFn| catch_unwind(AssertUnwindSafe(examine)).ok();
         let notes = self.examine.take().and_then(examined).unwrap_or_default();
         let position = self.shared.output_position(&self.id).unwrap_or_default();

@@ -201,8 +201,8 @@ impl Registry {
         hints.filter(|hint| hint.tools.iter().all(is_there)).map(|hint| hint.text).collect()
     }
 
-    /// Returns the spec of the tool that the agent itself calls for a purpose. If several tools
-    /// have this role, returns the spec of the last one.
+    /// Returns the spec of the tool with a role, i.e. the tool that the agent itself calls for one
+    /// purpose. If several tools have the role, returns the spec of the last one.
     #[must_use]
     pub fn for_role(&self, role: ToolRole) -> Option<Spec> {
         let found = self.tools.iter().rfind(|entry| entry.tool.role() == Some(role));

@@ -64,9 +64,9 @@ pub fn remove_placeholders(workspace: &Workspace) {
     callboard_sandbox::remove_placeholders(&sandbox_policy(workspace, None));
 }
 
-/// Returns the names of the files in the repositories of a project folder that determine which
-/// programs git runs. Objects, references, the index and logs remain writable, so that `git commit`
-/// works.
+/// Returns the names of files that determine which programs git runs. The files are in the
+/// repositories of a project folder. Objects, references, the index and logs remain writable, so
+/// that `git commit` works.
 fn protected_git_names(root: &Path) -> Vec<ReadOnlyName> {
     let folders = git::git_folders(root);
     let in_folder = |folder: &PathBuf| {

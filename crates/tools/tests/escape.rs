@@ -5,7 +5,8 @@
 //! `ESCAPE_TRIES` sets the number of reads and writes. `cargo xtask accept escape` sets one
 //! million. For comparison, the same test also opens files as many programs do: it canonicalizes
 //! the path, compares the result, and opens it. This control must sometimes read a file outside of
-//! the project folder. A race in which the control never escapes proves nothing.
+//! the project folder. If this never happens, the directories were not swapped at the right
+//! moments, and the test proves nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]

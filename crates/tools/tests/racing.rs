@@ -121,7 +121,7 @@ fn pause(wait: Duration) {
     }
 }
 
-/// Replaces the file up to three times, as editors do that save by a rename.
+/// Replaces the file up to three times, in the same way as editors that save by a rename.
 fn replace(path: &Path, number: u32, wait: Duration) {
     let beside = path.with_file_name("beside");
     for part in 1..=burst_count(number) {

@@ -1,6 +1,6 @@
-//! Tests with random sequences of writes, edits, moves and deletions that undo restores everything.
-//! Undoing the changes in reverse order restores every byte, mode, link and directory. A rewind to
-//! any prompt does the same. Both also work in a later process.
+//! Tests that undo restores everything after random sequences of writes, edits, moves and
+//! deletions. Undoing the changes in reverse order restores every byte, mode, link and directory. A
+//! rewind to any prompt does the same. Undo and rewind also work in a later process.
 //!
 //! `PROPTEST_CASES` sets the number of sequences; `cargo xtask accept undone` runs many more
 //! sequences than a plain test run.
@@ -343,7 +343,8 @@ proptest! {
     }
 }
 
-/// Checks that a plan names each file that differs from the start of its prompt after the rewind.
+/// Checks the kept files of a plan after its rewind. If a file still differs from its state at the
+/// start of the prompt, it must be one of the kept files.
 fn check_kept(
     kept: &[KeptFile],
     expected: &TreeState,

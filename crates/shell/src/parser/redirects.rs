@@ -75,8 +75,8 @@ impl ShellParser<'_> {
                 }
                 let backslashes = line.len() - line.trim_end_matches('\\').len();
                 if expands && backslashes % 2 == 1 {
-                    // The line continues on the next line, so the next line cannot be the
-                    // delimiter.
+                    // The backslash joins this line with the next line, so the next line cannot be
+                    // the delimiter.
                     return Err(ParseFailure::Unclear);
                 }
                 body.push_str(line);

@@ -203,9 +203,9 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Parses up to the end of `$'…'`. The result is [`ParseFailure::Unclear`] if a plain `sh`
-    /// would find another end, or if the text contains an unsupported escape, e.g. a numeric
-    /// escape.
+    /// Parses up to the end of `$'…'`. The result is [`ParseFailure::Unclear`] if the text contains
+    /// an escape that is not supported, e.g. a numeric escape, or an escaped `'`, which ends the
+    /// text in a plain `sh`.
     fn parse_ansi_quoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
         word.is_quoted = true;
         loop {

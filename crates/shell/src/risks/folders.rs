@@ -60,8 +60,8 @@ impl PossibleFolders {
         Self { current: self.current.clone(), after_failed_cd: Vec::new() }
     }
 
-    /// Ends an `&&` chain. A `cd` of the chain may have failed, so the folders for this case become
-    /// possible.
+    /// Ends an `&&` chain. A `cd` in the chain may have failed, so the folders in `after_failed_cd`
+    /// become possible too.
     pub(super) fn merge_failed_cd_folders(&mut self) {
         let left = take(&mut self.after_failed_cd);
         add_folders_up_to_limit(&mut self.current, left);

@@ -39,7 +39,8 @@ pub(super) fn is_process_file(path: &Path) -> bool {
 const HARMLESS_PROC_FILES: &[&str] =
     &["", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
 
-/// Returns whether a name equals another name, or is a pattern that begins like the other name.
+/// Returns whether `name` equals `other`, or is a pattern that may match `other`. A pattern may
+/// match if `other` begins with the part of the pattern before the first wildcard.
 fn may_match(name: &str, other: &str, word: &ShellWord) -> bool {
     let known = name.split(['*', '?', '[', '{']).next().unwrap_or_default();
     let tells = known.len() >= if known.starts_with('.') { 2 } else { 3 };

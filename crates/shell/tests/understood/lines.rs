@@ -1,4 +1,5 @@
-//! Command lines of a program: one set of lines for each entry of its row, and random lines.
+//! Generates the tested command lines of a program: lines for each entry of the program's row in
+//! the table, and random lines.
 
 use std::time::SystemTime;
 

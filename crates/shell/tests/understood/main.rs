@@ -5,7 +5,8 @@
 //! [`analyze_command`](callboard_shell::analyze_command) accepts a line, an agent would run the
 //! line without asking the user. The test therefore runs each accepted line in namespaces, and
 //! traces its system calls. The test fails if the line reads or changes a canary file, writes
-//! outside the project, connects to a network, or starts a program that is not in its row.
+//! outside the project, connects to a network, or starts a program that is not listed in the
+//! program's row of the table.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by them")]
@@ -123,7 +124,7 @@ struct ProgramTest<'a> {
 }
 
 impl ProgramTest<'_> {
-    /// Runs a line if it is understood and new. Returns whether it is understood.
+    /// Runs a line if it is understood and was not run before. Returns whether it is understood.
     fn test(&mut self, words: &[String]) -> bool {
         let Some(line) = lines::quote(words) else { return false };
         let Some(read) = portable_line::parse_portable_line(&line) else { return false };
@@ -169,7 +170,8 @@ struct Counts {
     options: u64,
     drawn: u64,
     understood: u64,
-    /// Number of different lines that were understood and run, from the row and random.
+    /// Number of different lines that were understood and run. The count includes the lines for
+    /// entries of the row and the random lines.
     run: u64,
     succeeded: u64,
     timeouts: u64,

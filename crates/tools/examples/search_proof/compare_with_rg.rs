@@ -13,8 +13,8 @@ use crate::{Result, patterns, rg, workspace};
 /// The result of a search by this crate: the matching lines, sorted by path and line number.
 struct SearchOutcome {
     places: Vec<(PathBuf, u64)>,
-    /// The files with more matching lines than the result pages can show. For each file, this is
-    /// the number of lines that this crate returned.
+    /// The files with more matching lines than the result pages can show. Each entry contains a
+    /// file and the number of lines that this crate returned.
     cut: Vec<(PathBuf, usize)>,
 }
 

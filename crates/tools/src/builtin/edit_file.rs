@@ -281,8 +281,8 @@ impl Plan {
 }
 
 impl Args {
-    /// Returns each replacement together with the path of its file. Fails if the arguments use both
-    /// the single form and `edits`, or neither.
+    /// Returns each replacement together with the path of its file. Fails if the arguments contain
+    /// both `edits` and the fields of a single replacement, or none of them.
     fn into_edits(self) -> Result<Vec<(String, Edit)>, ToolError> {
         let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
         let edits = match (old_text, new_text, edits.is_empty()) {

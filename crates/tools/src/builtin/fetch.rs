@@ -88,8 +88,8 @@ impl Tool for Fetch {
     }
 
     fn describe(&self, args: &Args, _: &Context) -> CallDescription {
-        // The title shows the parsed URL, because this URL is requested. For example, a parsed host
-        // name contains no invisible characters.
+        // The title shows the parsed URL, because the call requests this URL. The argument may look
+        // different, e.g. its host name may contain invisible characters.
         let url = PageUrl::parse(&args.url).map(|url| url.to_string());
         let url = url.unwrap_or_else(|_| args.url.clone());
         let key = if args.offset.unwrap_or(1) > 1 { "fetch-from" } else { "fetch" };
@@ -218,9 +218,9 @@ impl HostAccess for RedirectAccess<'_> {
     }
 }
 
-/// Checks a host before the user has allowed connections to it. Such a name is not sent to a name
-/// server, because the labels of a name can carry data. Returns `None` if the host cannot be
-/// checked without a name server.
+/// Checks a host to which the user has not allowed connections yet. The name of the host is not
+/// sent to a name server, because a model could hide data in the name. Returns `None` if the host
+/// cannot be checked without a name server.
 async fn find_route_without_lookup(
     connector: &Connector,
     destination: &Destination,

@@ -91,7 +91,8 @@ impl Tool for MovePath {
                 || [&found.entry.path, &to.path]
                     .into_iter()
                     .any(|at| guard::is_guarded(workspace, at));
-            // After the move, other permission rules may apply to reading the file.
+            // At the new path, other rules for reading may apply. If a move did not require
+            // permission to read the old path, a call could move a file in order to read it.
             let read = if found.is_directory() { Effect::Search } else { Effect::Read };
             let effects =
                 [read(old.clone()), Effect::Delete(old.clone()), Effect::Write(new.clone())];

@@ -69,7 +69,8 @@ pub(crate) struct Plan {
     is_background: bool,
     /// Maximum time that the call waits for the command. `None` if there is no limit.
     foreground_wait: Option<Duration>,
-    /// Whether the arguments ask for the background, either at the start or later.
+    /// Whether the arguments request that the command runs in the background, either from its start
+    /// or after a time.
     is_background_requested: bool,
     /// The working directory. The handle `cwd_handle` keeps this directory open, so that a local
     /// command runs in it even if another directory gets its name.

@@ -40,7 +40,7 @@ struct UnknownText {
     /// The canonical path.
     real_path: PathBuf,
     shown: String,
-    /// The reason, in words that end a sentence.
+    /// The reason. Its text is the last part of a sentence.
     reason: Note,
     /// Whether the client has unsaved changes in a text with decoding errors. Such a file must be
     /// written neither through the client nor on disk.

@@ -156,8 +156,9 @@ impl Policy for AllowUnlessRule {
     }
 }
 
-/// Returns the effects of a request to the endpoint. The endpoint counts as a host that a rule
-/// allows. If only the policy would request permission, the request therefore has no effects.
+/// Returns the effects of a request to the endpoint. The user has configured the endpoint, so it
+/// counts as a host that a rule allows. If no rule denies the request or asks for permission, and
+/// only the policy asks for permission, the result is empty.
 fn effects_of_endpoint(call: &CallHandle, host: &str) -> Effects {
     let effects = Effects::from(Effect::Connect(host.to_owned()));
     let by_rules = || {

@@ -3,8 +3,9 @@
 //! Each strategy ignores differences that the previous strategy does not ignore. The first strategy
 //! ignores only the kind of line ends. The second strategy ignores trailing whitespace, the third
 //! one a different indentation of all lines, and the fourth one different quotes, dashes and spaces
-//! that look alike. The fifth strategy ignores tabs instead of spaces. If all strategies fail,
-//! nothing is replaced. All strategies except the first match only whole lines or words.
+//! that look alike. The fifth strategy also accepts an indentation with tabs instead of spaces, or
+//! with spaces instead of tabs. If all strategies fail, nothing is replaced. All strategies except
+//! the first match only whole lines or words.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

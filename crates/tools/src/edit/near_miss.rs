@@ -97,8 +97,8 @@ pub(super) fn find_near_misses(
         places
             .sort_by(|one, other| of(other).total_cmp(&of(one)).then(one.first.cmp(&other.first)));
     };
-    // If the window of a place was too short, the end of the place is missing. Therefore only the
-    // better one of two overlapping places is kept.
+    // The window of lines around a candidate may end before the place does. Another candidate may
+    // then find the same place completely, so only the best of several overlapping places is kept.
     in_order_of(&mut places, |place| place.score);
     let mut found = Vec::<Alignment>::new();
     for place in places {

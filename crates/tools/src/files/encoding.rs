@@ -267,8 +267,8 @@ impl ByteOrder {
 /// Returns the number of the line that contains the first invalid byte, if the file is mostly
 /// UTF-8.
 ///
-/// Text in a legacy encoding rarely contains byte sequences that are valid multi-byte characters in
-/// UTF-8.
+/// A file counts as mostly UTF-8 if it has at least as many valid multi-byte characters as invalid
+/// byte sequences. A text in a legacy encoding rarely contains valid multi-byte characters.
 fn first_invalid_utf8_line(bytes: &[u8]) -> Option<usize> {
     let (mut whole, mut broken, mut line, mut first) = (0, 0, 1, None);
     for chunk in bytes.utf8_chunks() {

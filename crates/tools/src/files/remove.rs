@@ -163,8 +163,8 @@ impl ExistingEntry {
         }
     }
 
-    /// Rejects an entry for which no backup is possible, if it has too many entries for a complete
-    /// comparison. This happens before permission is requested.
+    /// Rejects a directory if no backup of it is possible, and if it has too many entries to
+    /// compare all of them with the preview. This happens before permission is requested.
     ///
     /// # Errors
     ///

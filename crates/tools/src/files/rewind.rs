@@ -174,7 +174,7 @@ fn changed_meanwhile() -> ToolError {
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// The future of some files.
+/// The state that some files will have after the rewind.
 struct Forecast<'a> {
     workspace: &'a Workspace,
     /// The place of each path: the current path of its future content. The value is `None` if the

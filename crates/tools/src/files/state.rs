@@ -86,7 +86,7 @@ impl StateFolder {
 }
 
 impl StateUnavailable {
-    /// Returns the reason, in words that end a sentence.
+    /// Returns the reason. Its text is the last part of a sentence.
     pub(crate) fn note(&self) -> Note {
         match self {
             Self::NotConfigured => Note::new("keeps-nothing"),

@@ -80,8 +80,8 @@ pub(crate) struct SkippedRestore {
     pub path: PathBuf,
     /// The reason why the file is skipped, as a clause for the end of a sentence about the file.
     pub reason: Note,
-    /// The path of the backup, if a backup exists. The backup is kept as long as entries that can
-    /// be undone.
+    /// The path of the backup, if a backup exists. The backup is kept until the limits of the undo
+    /// store require its removal.
     pub backup: Option<PathBuf>,
 }
 
@@ -169,8 +169,9 @@ impl UndoPlan {
         self.number.to_le_bytes().into_iter().chain(images.flatten()).collect()
     }
 
-    /// Undoes the change except for the skipped files, or does nothing. Afterwards the previous
-    /// change is the last change of the session, even if all files were skipped.
+    /// Undoes the change except for the skipped files. If a step fails, nothing is undone. After a
+    /// successful undo, the previous change is the last change of the session, even if all files
+    /// were skipped.
     ///
     /// # Errors
     ///

@@ -200,8 +200,8 @@ impl<'a> Walk<'a> {
     fn descend(&mut self, path: PathBuf) {
         match self.open_and_list_directory(path) {
             Ok((level, more)) => {
-                // After a timeout or a cancellation, more entries do not mean that the directory
-                // exceeds the limit.
+                // If a timeout or a cancellation stopped the listing, the directory may have more
+                // entries without exceeding the limit.
                 self.truncated_directories +=
                     usize::from(more && self.budget.early_stop().is_none());
                 self.levels.push(level);

@@ -372,8 +372,9 @@ impl Workspace {
         self.locate_in_roots(given, &path).ok_or_else(|| outside_roots_error(self, given))
     }
 
-    /// Resolves a path that does not come from the model. A path in `/tmp` is therefore not mapped
-    /// to the folder for temporary files of sandboxed commands.
+    /// Resolves a path that does not come from the model. Unlike [`Workspace::resolve`], this
+    /// method does not map a path in `/tmp` to the folder for temporary files of sandboxed
+    /// commands.
     ///
     /// # Errors
     ///
@@ -422,8 +423,8 @@ impl Workspace {
     ///
     /// The result is the path of the file that a write would change, so rules about names must
     /// check this path. Another process can invalidate the result at any time. So it must not be
-    /// used to decide whether a file is inside the roots: only opening the file checks this. An
-    /// inspected path must still have the same target.
+    /// used to decide whether a file is inside the roots: only opening the file checks this. If the
+    /// path was inspected, its target must still be the recorded one.
     ///
     /// # Errors
     ///
@@ -552,8 +553,8 @@ impl Workspace {
         explain_path_error(&at.given, error)
     }
 
-    /// Returns the effects of reading a file, for rules about reading. The named path has one
-    /// effect. If the real path is different, the real path also has one effect.
+    /// Returns the effects of reading a file: one effect for `path`, and one for the real path if
+    /// links lead to a different path. Rules about reading may match either path.
     ///
     /// Returns no effects for a file that cannot be resolved.
     #[must_use]

@@ -95,7 +95,8 @@ pub fn read_whole(
 /// - `changed_since_preview` if the file has changed. In this case, nothing was written.
 /// - `is_a_directory`, `not_a_regular_file`, `not_a_directory`.
 /// - `outside_roots` if a link leads out of the project folders.
-/// - `not_permitted`, including the case of a read-only file that could be replaced.
+/// - `not_permitted`, e.g. for a read-only file, even if the permissions of its directory would
+///   allow replacing the file.
 /// - `io`.
 pub fn atomic_write(
     workspace: &Workspace,
@@ -311,8 +312,8 @@ pub(crate) fn explain_backup_error(
     }
 }
 
-/// Adds to an error which files could not be restored. If there are none, returns the error
-/// unchanged.
+/// Adds to an error the list `left` of files that could not be restored. If the list is empty,
+/// returns the error unchanged.
 pub(crate) fn with_unrestored_files(error: ToolError, left: &[String]) -> ToolError {
     if left.is_empty() {
         return error;

@@ -171,8 +171,9 @@ impl Connector {
         })
     }
 
-    /// Connects to a destination for plain HTTP. An upstream proxy then receives the request
-    /// itself, because many proxies open tunnels only to the port of HTTPS.
+    /// Connects to a destination for plain HTTP. If the connection goes through an upstream proxy,
+    /// the caller sends the request to the proxy and not through a tunnel, because many proxies
+    /// open tunnels only to the port of HTTPS.
     #[cfg(feature = "web")]
     pub(crate) async fn open_plain(&self, route: &Route) -> Result<PlainStream, ConnectError> {
         if route.addresses.is_some() {

@@ -25,9 +25,10 @@ pub(crate) struct SandboxLease {
 
 #[derive(Debug)]
 struct WatchedNames {
-    /// The content of the protected names before the command. `None` after the first examination.
+    /// Copies of the files with protected names, made before the command started. `None` after the
+    /// first examination.
     protected: Option<Arc<ProtectedCopies>>,
-    /// The content of the protected names at the time when the command moved to the background.
+    /// Copies of the files with protected names, made when the command moved to the background.
     in_background: Option<ProtectedCopies>,
     /// The time of the last examination. Before the first examination, this is the time at which
     /// the command started.

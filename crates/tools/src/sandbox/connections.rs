@@ -41,7 +41,8 @@ struct CommandState {
     titles: Arc<Titles>,
     /// Whether an upstream proxy resolves the names of hosts.
     has_upstream: bool,
-    /// Whether the command may connect to each host. Permission is requested only once per host.
+    /// For each host, whether the command may connect to it. Permission is requested only once per
+    /// host.
     answers: Mutex<HashMap<String, Shared<BoxFuture<'static, bool>>>>,
     /// Locked while a permission request is open, so that a command has only one open request at a
     /// time.

@@ -16,7 +16,7 @@ pub(super) enum DeniedRead {
     Glob(PathGlob),
 }
 
-/// Returns the reads that the rules of a session deny.
+/// Returns the paths and patterns of files that the rules of a session deny reading.
 pub(super) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
     let denying = rules.iter().filter(|rule| rule.verdict == Verdict::Deny);
     let read = denying.filter_map(|rule| match &rule.matcher {

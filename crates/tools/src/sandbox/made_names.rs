@@ -104,9 +104,9 @@ fn may_be_moved(folder: &Metadata, since: ChangeTime) -> bool {
 impl ChangeTime {
     const EARLIEST: Self = Self { seconds: i64::MIN, nanoseconds: 0 };
 
-    /// Returns the current time. A change that was made before has no later time. However, a change
-    /// in the next milliseconds may have an earlier time, because the system may use a coarse clock
-    /// for change times.
+    /// Returns the current time. The change time of a file that was changed before this call is not
+    /// later. However, a change in the next milliseconds may get an earlier time, because the
+    /// system may use a coarse clock for change times.
     pub(super) fn now() -> Self {
         Self::of_clock(ClockId::Realtime)
     }

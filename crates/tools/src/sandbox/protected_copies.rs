@@ -15,7 +15,7 @@ use crate::files::system::{Dir, FileKind, FileVisibility, PinnedDirectory};
 use crate::limits::{MAX_PROTECTED_COPY_BYTES, MAX_PROTECTED_COPY_ENTRIES};
 use crate::lock::lock;
 
-/// The content of protected names in the project folders before a command.
+/// Copies of the files with protected names in the project folders, made before a command starts.
 #[derive(Debug)]
 pub(super) struct ProtectedCopies {
     copies: Vec<ProtectedCopy>,
@@ -165,8 +165,8 @@ impl ProjectFolder {
 
     /// Reads a path in the folder, one component after the other. Links are not followed.
     fn read(&self, name: &Path, budget: &mut CopyBudget) -> io::Result<Content> {
-        // A placeholder counts as a missing file. Another running command uses it to prevent the
-        // creation of a file with this name.
+        // A placeholder counts as a missing file. The sandbox of another running command has
+        // created it, so that the command cannot create a file with this name.
         let is_placeholder = |path: &Path| is_placeholder_at(&self.path.join(path));
         let mut deeper: Option<Dir> = None;
         let mut path = PathBuf::new();
@@ -225,8 +225,8 @@ fn move_aside(folder: &Dir, name: &OsStr) -> io::Result<()> {
     folder.rename_to_unused(name, &other)
 }
 
-/// The text between the original name and the random number, in the new name of a file that a
-/// command changed.
+/// A part of the new name of a file that a command changed. The new name is the original name, this
+/// text, and a random number.
 const KEPT_NAME: &str = ".changed-by-command-";
 
 impl Content {

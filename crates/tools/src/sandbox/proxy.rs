@@ -46,7 +46,7 @@ pub(crate) enum ConnectionVerdict {
 pub(crate) type JudgeConnection =
     dyn Fn(Option<String>, Destination) -> BoxFuture<'static, ConnectionVerdict> + Send + Sync;
 
-/// Serves until the token is cancelled or the future is dropped. Both close all connections.
+/// Serves until the token is cancelled or the future is dropped. All connections are closed then.
 pub(crate) async fn serve_proxy(
     listener: TcpListener,
     judge: Arc<JudgeConnection>,
@@ -207,7 +207,7 @@ enum Refusal {
     Unsupported(&'static str),
     /// The client has not sent its request in time.
     TimedOut,
-    /// The client has closed its side of the connection before it was open.
+    /// The client has disconnected before the proxy was connected to the destination.
     Disconnected,
     NeedsCredentials,
     /// The judge or the address check has refused the destination.

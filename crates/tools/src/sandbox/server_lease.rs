@@ -10,7 +10,7 @@ use super::protected_copies::ProtectedCopies;
 /// runs.
 #[derive(Debug)]
 pub struct ServerLease {
-    /// The content of the protected names before the server started.
+    /// Copies of the files with protected names, made before the server started.
     copies: ProtectedCopies,
     _cache_copy: Option<CacheCopy>,
 }

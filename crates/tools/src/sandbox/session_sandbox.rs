@@ -93,10 +93,10 @@ pub struct SessionSandbox {
     network: OnceLock<Option<ProxiedNetwork>>,
     connections: Arc<SessionConnections>,
     cache_copies: Arc<CacheCopies>,
-    /// The content of the protected names before the running commands started.
+    /// Copies of the files with protected names, made before the running commands started.
     protected: Mutex<Weak<ProtectedCopies>>,
-    /// Commands that the sandbox has stopped, the newest last. Each command has the line of its
-    /// output that shows the reason.
+    /// Commands that the sandbox has stopped, the newest last. Each entry contains the command, and
+    /// the line of its output that shows the reason.
     stopped: Mutex<VecDeque<(String, String)>>,
     /// Whether the user was informed that the project is too large to search all folders for files
     /// that commands make.
@@ -148,9 +148,9 @@ impl SessionSandbox {
     }
 
     /// Returns a command that runs in this sandbox, and a lease that must be kept as long as the
-    /// command runs. If the isolation cannot protect some names, these names are copied; returns an
-    /// error if this fails. This method reads the configuration of git, so it may block. It must be
-    /// called on a thread of a tokio runtime.
+    /// command runs. The files with protected names that the isolation cannot protect are copied.
+    /// If this fails, returns an error. This method reads the configuration of git, so it may
+    /// block. It must be called on a thread of a tokio runtime.
     ///
     /// A command with the network of the host may use the SSH agent if it runs only known SSH
     /// programs. A command without the network of the host reaches other hosts only through the
@@ -197,8 +197,8 @@ impl SessionSandbox {
     ///
     /// # Errors
     ///
-    /// Returns an error in three cases: the sandbox could hide nothing, the rules cannot be read,
-    /// or copying the names that this isolation cannot protect fails.
+    /// Returns an error if the sandbox could hide nothing, if the rules cannot be read, or if
+    /// copying fails for the files with protected names that this isolation cannot protect.
     pub fn confine_server(
         &self,
         env: &mut BTreeMap<String, String>,
@@ -247,9 +247,9 @@ impl SessionSandbox {
         cache_copy
     }
 
-    /// Copies the files with names that this isolation cannot protect. Commands that run at the
-    /// same time share the copies, because a command that is already running may have changed the
-    /// files.
+    /// Copies the files with protected names that this isolation cannot protect. Commands that run
+    /// at the same time share the copies, because a command that is already running may have
+    /// changed the files.
     fn copy_protected(&self, policy: &SandboxPolicy) -> io::Result<Arc<ProtectedCopies>> {
         let mut shared = lock(&self.protected);
         if let Some(copies) = shared.upgrade() {

@@ -61,7 +61,7 @@ pub(crate) struct ReceivedResponse {
     pub(crate) declared_bytes: Option<u64>,
     /// The target of a redirect.
     pub(crate) location: Option<String>,
-    /// Whether the response may be kept.
+    /// Whether the response may be stored in a cache.
     pub(crate) may_store: bool,
 }
 

@@ -172,7 +172,7 @@ async fn a_rejected_host_is_not_even_resolved() {
     assert_eq!(ended.status, Status::Failed);
     assert_eq!(stage.asked().len(), 1);
     assert_eq!((stage.network.resolved(), stage.network.connected()), (vec![], vec![]));
-    // The host of a redirect is not resolved either if it is rejected.
+    // If the user rejects the host of a redirect, this host is not resolved either.
     let mut stage = WebStage::start(redirecting, &["a.example"]).await;
     stage.call("fetch", json!({ "url": "http://a.example/data.b.example" })).await;
     assert_eq!(stage.asked().len(), 2);

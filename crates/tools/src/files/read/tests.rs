@@ -209,8 +209,8 @@ fn the_last_lines_of_a_file_beyond_the_bound_are_refused_before_it_is_read() {
         let window = read_excerpt(&tree.workspace, "long", None, Some(2)).unwrap();
         assert_eq!((window.text.as_str(), window.file_bytes), ("one\ntwo\n", bytes));
         assert_eq!((window.next_offset(), window.total_lines), (Some(3), None));
-        // The size is checked before the first read, and only a read detects the cancellation. A
-        // file that is too large therefore fails with `TooLarge`.
+        // This call is cancelled. The cancellation is detected at the first read, but the size is
+        // checked earlier, so a file that is too large still fails with `TooLarge`.
         let last = super::read_text_or_image(
             &tree.workspace,
             &tree.resolve("long"),

@@ -42,8 +42,9 @@ impl<'a> Quarantined<'a> {
         let place = workspace.real_path(&entry.path);
         let parent = place.parent().unwrap_or(&place);
         let begin = |folder| Journal::begin_quarantine(folder, parent, &entry.name, &name);
-        // The call continues if the journal cannot be created. Either the entry cannot be restored
-        // anyway, or a backup exists before the entry is removed.
+        // If the journal cannot be created, the call continues, because a crash cannot lose a
+        // backup: either the entry gets no backup, or its backup exists before the entry is
+        // removed.
         let journal = folder.map(begin).and_then(Result::ok);
         dir.rename_to_unused(&entry.name, &name).map_err(explain)?;
         let aside = Self { dir, entry, kind: seen.kind, name, journal };

@@ -2,7 +2,8 @@
 //! open.
 //!
 //! Such a write does not appear under the name of the file, but the backup contains it. If another
-//! program writes during a write in place, the write is detected as far as possible.
+//! program writes to a file while this program writes the file in place, the write of the other
+//! program is detected as far as possible.
 
 use callboard_text::path_text;
 use std::ffi::{OsStr, OsString};

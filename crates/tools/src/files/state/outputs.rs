@@ -17,7 +17,7 @@ use crate::files::system::{Dir, FileVisibility, PinnedDirectory};
 use crate::limits::{MAX_OUTPUT_FILES, MAX_OUTPUT_FILES_BYTES, STATE_SWEEP_INTERVAL_BYTES};
 use crate::lock::lock;
 
-/// A function that pins a folder and returns a reader for the folder.
+/// A function that pins a folder, i.e. keeps it open, and returns a reader for the files in it.
 type OpenReader<Reader> = fn(PathBuf) -> io::Result<Reader>;
 
 /// The outputs that a session keeps, and the `Reader` of their folder.

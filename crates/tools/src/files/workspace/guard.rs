@@ -61,7 +61,8 @@ pub(crate) fn is_executable_change(
         || workspace.open_read(real).is_ok_and(|file| crate::files::system::is_executable(&file))
 }
 
-/// Checks a path outside of the project folders. All components of the path are checked.
+/// Returns whether a path outside of the project folders is guarded. All components of the path are
+/// checked.
 fn is_guarded_outside(workspace: &Workspace, path: &Path) -> bool {
     is_protected(path) || is_in_agent_folder(workspace, path)
 }

@@ -172,8 +172,8 @@ impl<'a> StagedFile<'a> {
             write_with_progress(&temporary, self.change.bytes, filled)?;
             return Ok(self.workspace.durability().sync_file(&temporary)?);
         };
-        // A rename needs no write permission for the file. Opening the file for writing checks this
-        // permission.
+        // Opening the file for writing checks that this process may write to it. A rename does not
+        // check this.
         let mut file = match self.dir.open_read_write(&self.name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(changed_error(self.change.path).into());
@@ -418,7 +418,7 @@ impl<'a> StagedFile<'a> {
         }]
     }
 
-    /// Removes the temporary files. Returns whether no file remains that a recovery needs.
+    /// Removes the temporary files. Returns `false` if a file remains that a recovery needs.
     pub(super) fn remove_temporary_files(&mut self) -> bool {
         let state = std::mem::replace(&mut self.stage, StagedState::Cleaned);
         if state == StagedState::Cleaned {

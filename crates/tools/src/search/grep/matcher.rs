@@ -102,8 +102,8 @@ impl Matcher for BudgetedMatcher<'_> {
             let found = found.map(|found| shift_match(found, start));
             let passed = found.map_or(end, match_offset);
             self.charge_bytes(passed - start)?;
-            // A match after the last line of the chunk may not exist if another line follows the
-            // chunk.
+            // A match at the end of the chunk, e.g. of `^$`, may exist only because the chunk ends
+            // there. Such a match counts only at the end of the text.
             if end == text.len() || passed < end {
                 return Ok(found);
             }

@@ -1,7 +1,8 @@
 //! A tree of a page with a bounded number of nodes, and a bounded depth.
 //!
 //! A parser for HTML repairs malformed pages, so it may create many more elements than the page has
-//! tags. For example, it repeats all formatting elements that were not closed in each paragraph.
+//! tags. For example, if a page does not close its formatting elements, the parser repeats all of
+//! them in each later paragraph.
 
 use std::borrow::Cow;
 use std::cell::Cell;

@@ -101,7 +101,8 @@ async fn exceptions_are_resolved_and_checked() {
     for (url, connected) in [
         ("http://a.example/", Some("203.0.113.7")),
         ("http://intern.example/", None),
-        // Through the proxy. The address of the proxy itself is not checked.
+        // The request to `b.example` goes through the proxy. The address of the proxy is not
+        // checked.
         ("http://b.example/", Some("10.0.0.1")),
         ("http://b.example:81/", None),
     ] {
