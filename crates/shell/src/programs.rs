@@ -1,9 +1,9 @@
 //! The table of programs. For each program, the table lists the words that are understood.
 //!
 //! A word is in the table only if it meets two conditions at every position in the command. First,
-//! with this word, the program reads only files in the folder in which it runs. Second, with this
-//! word, the program writes the same files and runs the same programs as without arguments. Every
-//! other word counts as unknown, even if it is harmless.
+//! the word never makes the program read a file outside of the folder in which it runs. Second, the
+//! word never makes the program write other files, or run other programs, than without arguments.
+//! Every other word counts as unknown, even if it is harmless.
 
 /// A program, or a subcommand of a program, and the words that may follow.
 #[derive(Debug, Clone, Copy)]

@@ -446,7 +446,8 @@ impl RiskFinder<'_> {
         let target = ShellWord { expands: false, ..target.clone() };
         self.add_folder_before_parent_dir(&target);
         if let Some(paths) = self.resolve_paths(&target) {
-            // Removing a link does not remove its target.
+            // If the path is a link, only the link is removed, and not its target. The folder to
+            // check is therefore the parent.
             let above = paths.into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
             above.for_each(|folder| self.add_path(|found| &mut found.removes_in, folder));
         }
@@ -545,7 +546,7 @@ fn is_find_exec(word: &str) -> bool {
     matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir")
 }
 
-/// Returns whether a word, as a program for `awk`, may run commands.
+/// Returns whether an `awk` program may run commands.
 fn awk_runs_commands(word: &str) -> bool {
     word.contains("system") || word.contains("getline") || word.replace("||", "").contains('|')
 }

@@ -442,8 +442,9 @@ struct AppliedEdit {
 }
 
 /// Finds the place where the edit may already have been applied: the only place that contains the
-/// new text as whole lines. `is_certain` is set if the old and the new text begin and end with the
-/// same lines, and if these first or last lines occur only once in the file.
+/// new text as whole lines. `is_certain` is set if the old and the new text begin with the same
+/// lines and end with the same lines, and if the common first lines or the common last lines occur
+/// only once in the file.
 fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
     let start = find_only_occurrence(text, new)?;
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());

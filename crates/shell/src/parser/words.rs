@@ -17,8 +17,8 @@ impl ShellParser<'_> {
                 '\\' => {
                     self.bump();
                     match self.next().ok_or(ParseFailure::Unclear)? {
-                        // The text that the line continuation joins may be a keyword, an operator
-                        // or a `$(`.
+                        // The line continuation joins two texts. Together, they may be a keyword,
+                        // an operator or a `$(`.
                         '\n' if self.rest.starts_with([' ', '\t', '\n']) => {}
                         '\n' => return Err(ParseFailure::Unclear),
                         letter => word.text.push(letter),
@@ -100,7 +100,7 @@ impl ShellParser<'_> {
                 self.bump();
                 return self.parse_ansi_quoted(word);
             }
-            // In a translated string `$"…"`, the `$` has no other effect.
+            // `$"…"` is a translated string. It is parsed like `"…"`.
             Some('"') if !is_quoted => return Ok(()),
             // `$[…]` is an obsolete syntax of arithmetic.
             Some('[') => return Err(ParseFailure::Unclear),

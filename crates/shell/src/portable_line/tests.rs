@@ -66,7 +66,8 @@ fn by_shell(line: &str, status: u8) -> (Vec<String>, Vec<String>) {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("plain-{}-{number}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
-    // Each program prints in one write, because the programs of a pipe run at the same time.
+    // Each program prints in one write. The programs of a pipe run at the same time, so several
+    // small writes could interleave.
     let script = format!(
         "PATH=/nowhere\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
          printf '%s\\037\\036' \"$*\" >&9; return {status}; }}\n{line}\n"

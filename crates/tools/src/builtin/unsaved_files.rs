@@ -132,7 +132,8 @@ impl UnsavedTexts {
         }
     }
 
-    /// Returns the client's text of a file if it has unsaved changes. The path must be canonical.
+    /// Returns the client's text of a file if the client has unsaved changes of it. The path must
+    /// be canonical.
     pub(crate) fn unsaved_text(&self, real: &Path) -> Option<&str> {
         self.texts.iter().find(|held| held.real_path == real).map(|held| held.text.as_str())
     }

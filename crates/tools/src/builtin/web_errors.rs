@@ -14,7 +14,7 @@ use crate::progress::ProgressThrottle;
 use crate::web::DownloadError;
 use crate::web::limits::{MAX_DOWNLOAD_TIME, MAX_STALL_TIME};
 
-/// Converts the error for a host that is not permitted or cannot be resolved to a tool error.
+/// Creates the tool error for a host that is not permitted, or that cannot be reached.
 pub(crate) fn route_failure(host: &str, error: ConnectError) -> ToolError {
     match error {
         ConnectError::Forbidden(reason) => {
@@ -32,7 +32,7 @@ pub(crate) fn route_failure(host: &str, error: ConnectError) -> ToolError {
     }
 }
 
-/// Converts the error of a failed request to a host to a tool error.
+/// Creates the tool error for a failed request. `host` is the host of the request.
 pub(crate) fn download_failure(host: &str, error: DownloadError) -> ToolError {
     let shown = |reason: &str| escape_invisible_truncated(reason, MAX_CLIENT_ERROR_BYTES).0;
     let (code, message) = match error {

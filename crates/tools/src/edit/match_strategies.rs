@@ -154,8 +154,9 @@ impl<'a> FoundPlaces<'a> {
                 only_if_single(MatchPlace::find_all(&view.text, &old.text, 2, cancel, lines))
             }
             MatchKind::TrailingWhitespace | MatchKind::LookalikeCharacters => {
-                // This strategy ignores whitespace at the end of the old text. If the old text ends
-                // with whitespace, the match must therefore end at the end of a line.
+                // This strategy removes whitespace at the end of the old text. If whitespace was
+                // removed, the match must end at the end of a line. For example, the old text `a `
+                // must not match `a` in the line `a b`.
                 let ends_line = pair.old.ends_with([' ', '\t']);
                 let fits = |start, end| {
                     is_whole_words(&view.text, start, end)

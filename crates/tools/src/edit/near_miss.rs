@@ -364,8 +364,9 @@ fn align(
                     return None;
                 }
                 let likeness = line.similarity(wanted);
-                // Because of this minimum weight, a short line that is equal counts more than a
-                // skipped line before it.
+                // An equal line has at least this weight, even if it is short. The weight outweighs
+                // one skipped line, so the alignment can skip a line of the file to reach an equal
+                // line.
                 let least =
                     if likeness >= 1.0 && own > 1.0 { MAX_SKIPPED_LINE_WEIGHT } else { own };
                 let both = own.max(line.weight()).max(least) * (2.0 * likeness - 1.0);

@@ -2,10 +2,10 @@
 //!
 //! Before a file is written, its content is compared with the expected content. A write of another
 //! program before the comparison is detected. A write of another program after the write of this
-//! program is preserved. A write of another program between these two steps is lost without notice,
-//! because no operating system offers a conditional write. Two more cases are detected: a write
-//! during the comparison that changes the modification time, and other content immediately after
-//! the write of this program.
+//! program is preserved. A write of another program between the comparison and the write of this
+//! program is lost without notice, because no operating system offers a conditional write. Two more
+//! cases are detected: a write during the comparison that changes the modification time, and other
+//! content immediately after the write of this program.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};

@@ -2,8 +2,8 @@
 //! later prompts, the newest change first.
 //!
 //! The plan forecasts the result without changing a file. For this purpose, it maps each affected
-//! path to its *place*: the current path of the content that the affected path will have, e.g. the
-//! path of a backup.
+//! path to its *place*. The place is the path at which the future content of the affected path is
+//! stored now, e.g. the path of a backup.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

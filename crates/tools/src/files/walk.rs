@@ -200,8 +200,8 @@ impl<'a> Walk<'a> {
     fn descend(&mut self, path: PathBuf) {
         match self.open_and_list_directory(path) {
             Ok((level, more)) => {
-                // If a timeout or a cancellation stopped the listing, the directory may have more
-                // entries without exceeding the limit.
+                // A timeout or a cancellation also stops the listing before its end. In this case,
+                // it is unknown whether the directory exceeds the limit.
                 self.truncated_directories +=
                     usize::from(more && self.budget.early_stop().is_none());
                 self.levels.push(level);

@@ -86,8 +86,8 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Returns whether the connection goes through the upstream proxy. The addresses of a name were
-    /// then not checked.
+    /// Returns whether the connection goes through the upstream proxy. If it does, the addresses of
+    /// the host were not checked.
     #[cfg(feature = "web")]
     pub(crate) fn is_proxied(&self) -> bool {
         self.addresses.is_none()
@@ -120,8 +120,9 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Connects to a destination, at an address of an allowed kind. An upstream proxy resolves names
-    /// itself, so the addresses of names are then not checked.
+    /// Connects to a destination, at an address of an allowed kind. If the connection goes through
+    /// an upstream proxy, the proxy resolves the name, so the addresses of the name are not
+    /// checked.
     pub(crate) async fn connect(
         &self,
         destination: &Destination,

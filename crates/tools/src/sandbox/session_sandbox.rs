@@ -410,8 +410,9 @@ fn uses_ssh_agent(line: &str) -> bool {
     parse_portable_line(line).is_some_and(|line| line.commands.iter().all(is_known))
 }
 
-/// Returns the last line of an output that looks as if the sandbox had stopped the command. The
-/// line is only shown to the model and the user, and has no other effect.
+/// Finds the lines of an output that look as if the sandbox had stopped the command, and returns
+/// the last of these lines. The line is only shown to the model and the user, and has no other
+/// effect.
 pub(crate) fn find_refusal(output: &str) -> Option<&str> {
     let is_refusal = |line: &&str| REFUSALS.iter().any(|refusal| line.contains(refusal));
     output.lines().rev().find(is_refusal).map(str::trim)

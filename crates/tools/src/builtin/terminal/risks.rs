@@ -31,8 +31,9 @@ pub(crate) struct CommandPlace<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) home: Option<&'a Path>,
     /// The folder for temporary files that only the commands of the session see. `None` if the
-    /// command has no sandbox. In a sandbox, most protected names are no reason to request
-    /// permission: the sandbox protects these files, or the result lists their changes.
+    /// command has no sandbox. A command in a sandbox may name most protected files without a
+    /// permission request: the sandbox protects these files, or the result of the call lists their
+    /// changes.
     pub(crate) private_tmp: Option<&'a Path>,
 }
 
@@ -46,8 +47,8 @@ pub(crate) fn assess_command(
     (place.cwd, place.home) = (Some(cwd), home);
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
     let mut risks = risks::find_risks(line, place);
-    // Writes to the private folder have no effects, because programs outside of the sandbox do not
-    // see this folder.
+    // Writes to the private folder are not recorded as effects, because programs outside of the
+    // sandbox do not see this folder.
     let is_private = |path: &PathBuf| {
         let is_resolved = !path.components().any(|part| part == Component::ParentDir);
         private_tmp.is_some_and(|tmp| is_resolved && path.starts_with(tmp))

@@ -65,9 +65,9 @@ impl LostChanges {
     }
 
     /// Adds an entry that was undone in the prompt `prompt`, except for the operations `left`. A
-    /// rewind to a prompt between the two prompts would have to make the undone changes again,
-    /// which is impossible. A rewind to a prompt before the entry would have to undo the operations
-    /// `left`, which is impossible too.
+    /// rewind to a prompt after the prompt of the entry, up to `prompt`, would have to make the
+    /// undone changes again, which is impossible. A rewind to a prompt before the entry would have
+    /// to undo the operations `left`, which is impossible too.
     pub(super) fn add_undone(&mut self, entry: &UndoEntry, left: &[FileOperation], prompt: u32) {
         let undone = entry.operations.iter().filter(|operation| !left.contains(operation));
         self.add(undone, entry.prompt.saturating_add(1)..=prompt);

@@ -37,8 +37,8 @@ pub(super) struct StagedFile<'a> {
     repair_copy_dir: Option<Dir>,
     mode: ReplaceOrInPlace,
     name: OsString,
-    /// The name of the temporary file. This file has the new content. If the file is written in
-    /// place, it has a copy of the old content instead.
+    /// The name of the temporary file, which contains the new content. If the file is written in
+    /// place, the temporary file contains a copy of the old content instead.
     temporary: OsString,
     /// The directories that were created for the file.
     created_dirs: Vec<WorkspacePath>,

@@ -92,8 +92,9 @@ impl Matcher for BudgetedMatcher<'_> {
         self.matcher.line_terminator()
     }
 
-    /// Searches many lines at once. Only for expressions whose matches contain no line end, because
-    /// such an expression has the same matches in a chunk of whole lines as in the whole text.
+    /// Searches many lines at once, in chunks of whole lines. Must only be used for expressions
+    /// whose matches contain no line end. Such an expression has the same matches in a chunk as in
+    /// the whole text.
     fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, BudgetExhausted> {
         let mut start = 0;
         loop {

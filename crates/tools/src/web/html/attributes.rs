@@ -5,8 +5,8 @@ use std::rc::Rc;
 use html5ever::Attribute;
 use markup5ever_rcdom::{Node, NodeData};
 
-/// Defines the attributes and their names in one place. The conversion can therefore read only
-/// attributes whose values were kept in the tree.
+/// Defines an enum of the attributes whose values are kept in the tree. The conversion reads
+/// attributes only by this enum, so it cannot read an attribute whose value was removed.
 macro_rules! kept_attributes {
     ($($attribute:ident = $name:literal,)*) => {
         /// An attribute whose value is kept in the tree. The values of all other attributes are

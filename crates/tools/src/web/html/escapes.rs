@@ -27,8 +27,8 @@ pub(super) fn without_needless_escapes(line: &str) -> String {
     // If the line is a heading, it begins with `#` after the markers of quotes and lists.
     let is_heading = line.trim_start_matches(MARKERS).starts_with('#');
     let mut rest = line;
-    // The length of `rest` at the closing bracket that belongs to an opening bracket without an
-    // escape.
+    // If the escape of an opening bracket was removed: the length that `rest` has at the closing
+    // bracket.
     let mut bracket_end = None;
     while let Some(at) = rest.find(['\\', '`']) {
         shown.push(&rest[..at]);

@@ -168,9 +168,9 @@ impl JournalFile {
     }
 }
 
-/// Returns whether a temporary file can be removed. The new and the old file can be removed. The
-/// temporary file must be kept if it holds content that another program wrote during the exchange,
-/// or is a quarantined entry without another name.
+/// Returns whether a temporary file can be removed. If the temporary file is the new file or the
+/// old file of the call, it can be removed. If another program wrote it during the exchange, or if
+/// it is a quarantined entry that has no other name, it must be kept.
 fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
     match left {
         ReplayStage::Ready(PlannedWrite { way: JournalWriteKind::Aside, .. }) => false,

@@ -77,7 +77,7 @@ impl Dir {
     /// to the directory.
     pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
-        // If `/proc` is missing, a command fails later with another error.
+        // If `/proc` is missing, the caller uses the normal path of the directory.
         (cfg!(target_os = "linux") && path.exists()).then_some(path)
     }
 
