@@ -34,7 +34,8 @@ pub(crate) fn longest_cancel_latency(n: usize, seed: u64, tree: &Path) -> Result
     search(&space, &queries[0], &|| false)?;
     let start = Instant::now();
     search(&space, &queries[0], &|| false)?;
-    // Each search is cancelled at a random time within the duration of this search.
+    // Each of the following searches is cancelled after a random time, which is at most the
+    // duration of this uncancelled search.
     let whole = usize::try_from(start.elapsed().as_micros())?;
     for query in queries.iter().cycle().take(n) {
         let wait = Duration::from_micros(random.below(whole) as u64);

@@ -75,8 +75,8 @@ impl Tool for DeletePath {
             let found = inspect_entry_with_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
-            // The contents of a directory are not inspected, so deleting a directory always
-            // requires permission.
+            // A directory may contain files whose deletion always requires permission. Its contents
+            // are not inspected, so deleting a directory always requires permission.
             let is_guarded = found.is_directory()
                 || !found.can_be_restored()
                 || guard::is_guarded(workspace, &found.entry.path);

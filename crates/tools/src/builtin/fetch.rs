@@ -232,9 +232,9 @@ async fn find_route_without_lookup(
     check_host(connector, destination, call).await.map(Some)
 }
 
-/// Resolves a host and checks its addresses. Private addresses are accepted only if a rule allows
-/// this host by name, because the host may be in the user's own network. The user may have created
-/// this rule with the answer to the permission request of this call.
+/// Resolves a host and checks its addresses. A private address, e.g. of a host in the user's own
+/// network, is accepted only if a rule allows this host by name. The user may have created this
+/// rule with the answer to the permission request of this call.
 async fn check_host(
     connector: &Connector,
     destination: &Destination,

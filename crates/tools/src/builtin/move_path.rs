@@ -85,8 +85,8 @@ impl Tool for MovePath {
                 let message = format!("{} lies in {}", args.to, args.from);
                 return Err(ToolError::invalid_arguments(message));
             }
-            // The contents of a directory are not inspected, so moving a directory always requires
-            // permission.
+            // A directory may contain files whose move always requires permission. Its contents are
+            // not inspected, so moving a directory always requires permission.
             let is_guarded = found.is_directory()
                 || [&found.entry.path, &to.path]
                     .into_iter()

@@ -230,7 +230,8 @@ async fn query_client(
     at: WorkspacePath,
 ) -> ClientText {
     if at.path().to_str().is_none() {
-        // A request cannot contain this path, so no client has opened the file.
+        // The path is not UTF-8, so a message to the client cannot contain it. No client can have
+        // opened the file.
         return ClientText::SameAsDisk;
     }
     let place = at.clone();

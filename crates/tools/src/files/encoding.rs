@@ -22,7 +22,8 @@ use crate::note::Note;
 pub struct DecodedText {
     text: String,
     encoding: TextEncoding,
-    /// The original bytes. Empty for UTF-8, because they are then equal to the bytes of the text.
+    /// The original bytes. Empty for UTF-8, because the original bytes are then the bytes of the
+    /// text.
     raw: Vec<u8>,
 }
 

@@ -45,7 +45,8 @@ pub struct ExistingEntry {
 enum Restorability {
     /// A backup will exist, so the entry can be restored.
     Restorable,
-    /// The backup exceeds the size limit, so it only exists until the next change.
+    /// The entry can be restored only until the next change. The backup exceeds the size limit, so
+    /// the next change removes it.
     UntilNextChange,
     /// The deletion is permanent. The note states the reason.
     NotRestorable(Note),

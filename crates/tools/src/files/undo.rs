@@ -88,7 +88,8 @@ pub(crate) struct SkippedRestore {
 impl UndoPlan {
     /// Prepares to undo the last change. Changes no file.
     ///
-    /// A file that another program changed since then is skipped and causes no error.
+    /// If another program changed a file after this change, the file is skipped. This is not an
+    /// error.
     ///
     /// # Errors
     ///
@@ -231,8 +232,8 @@ impl UndoPlan {
         Ok(())
     }
 
-    /// Moves the files that the change created into backups, so that they can be restored if the
-    /// undo fails.
+    /// Removes the files that the change created. Each file becomes a backup, from which it is
+    /// restored if the undo fails.
     fn remove_created<'a>(
         &'a self,
         workspace: &Workspace,

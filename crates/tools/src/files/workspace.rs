@@ -260,10 +260,11 @@ impl Workspace {
     /// Returns the writes of other programs to files that this session had replaced. Each write is
     /// returned only once.
     ///
-    /// Such a program had the old file open, so its write is in the backup. The write is detected
-    /// only if the old file was moved into the store of backups, which requires that both are on
-    /// the same file system. Some files are written in place, e.g. files with several hard links.
-    /// The result contains such a file if it had different content right after the write.
+    /// Such a program had the old file open. The old file became the backup, so the backup contains
+    /// the write. The write is detected only if the old file was moved into the store of backups,
+    /// which requires that both are on the same file system. Some files are written in place, e.g.
+    /// files with several hard links. The result contains such a file if it had different content
+    /// right after the write.
     #[must_use]
     pub fn take_late_writes(&self) -> Vec<LateWrite> {
         self.detect_late_writes();
@@ -422,9 +423,9 @@ impl Workspace {
     /// changed.
     ///
     /// The result is the path of the file that a write would change, so rules about names must
-    /// check this path. Another process can invalidate the result at any time. So it must not be
-    /// used to decide whether a file is inside the roots: only opening the file checks this. If the
-    /// path was inspected, its target must still be the recorded one.
+    /// check this path. Another process can invalidate the result at any time. So the result must
+    /// not be used to decide whether a file is inside the roots: only opening the file checks this.
+    /// If the path was inspected, its target must still be the recorded one.
     ///
     /// # Errors
     ///

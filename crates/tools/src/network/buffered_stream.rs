@@ -74,7 +74,8 @@ impl BufferedStream {
                 return;
             }
         }
-        // The stream remains ready as long as bytes are unread, so its state is polled.
+        // As long as bytes are unread, `ready` returns at once, so the state of the stream is
+        // checked at intervals.
         while let Ok(ready) = self.stream.ready(Interest::READABLE).await
             && !ready.is_read_closed()
         {

@@ -55,8 +55,9 @@ impl fmt::Display for Destination {
 
 /// Parses a name or an IP address without brackets.
 ///
-/// Resolvers accept other forms of IPv4 addresses, e.g. `0x7f.1` and `2130706433`. A name with a
-/// numeric last label is therefore invalid, as in URLs (<https://url.spec.whatwg.org/#host-parsing>).
+/// Some resolvers treat names such as `0x7f.1` and `2130706433` as IPv4 addresses. A name with a
+/// numeric last label is therefore invalid, as in URLs
+/// (<https://url.spec.whatwg.org/#host-parsing>).
 pub(crate) fn parse_host(host: &str) -> Option<String> {
     let host = host.strip_suffix('.').unwrap_or(host);
     if let Ok(address) = host.parse() {

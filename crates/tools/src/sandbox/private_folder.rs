@@ -80,8 +80,8 @@ impl Drop for PrivateFolder {
 
 /// Gives this user the permission to remove the content of a folder and of all its subfolders. This
 /// is needed because some programs, and the kernel itself, create folders that their owner cannot
-/// change. Links are not followed. Two descriptors are open for each level, so folders deeper than
-/// [`MAX_PRIVATE_FOLDER_DEPTH`] levels are not changed.
+/// change. Links are not followed. The function keeps two descriptors open for each level, so the
+/// depth is limited: folders deeper than [`MAX_PRIVATE_FOLDER_DEPTH`] levels are not changed.
 #[cfg(unix)]
 fn open_folders(folder: &File) {
     let open = |parent: BorrowedFd<'_>, name: &OsStr| {

@@ -88,8 +88,8 @@ pub struct SessionSandbox {
     isolation: Isolation,
     home: Option<PathBuf>,
     tmp: PrivateFolder,
-    /// The network that the commands share. Created when the first command without the network of
-    /// the host starts.
+    /// The network that the commands share. Created when the first command starts that does not use
+    /// the network of this computer.
     network: OnceLock<Option<ProxiedNetwork>>,
     connections: Arc<SessionConnections>,
     cache_copies: Arc<CacheCopies>,
@@ -148,12 +148,12 @@ impl SessionSandbox {
     }
 
     /// Returns a command that runs in this sandbox, and a lease that must be kept as long as the
-    /// command runs. The files with protected names that the isolation cannot protect are copied.
-    /// If this fails, returns an error. This method reads the configuration of git, so it may
-    /// block. It must be called on a thread of a tokio runtime.
+    /// command runs. If the isolation cannot protect some of the protected names, the files with
+    /// these names are copied. If copying fails, returns an error. This method reads the
+    /// configuration of git, so it may block. It must be called on a thread of a tokio runtime.
     ///
-    /// A command with the network of the host may use the SSH agent if it runs only known SSH
-    /// programs. A command without the network of the host reaches other hosts only through the
+    /// A command that uses the network of this computer may use the SSH agent, if it runs only
+    /// known SSH programs. A command without this network reaches other hosts only through the
     /// proxy. For each host, the proxy requests permission in `call`, in the language of `titles`.
     pub(crate) fn confine(
         &self,
@@ -197,8 +197,9 @@ impl SessionSandbox {
     ///
     /// # Errors
     ///
-    /// Returns an error if the sandbox could hide nothing, if the rules cannot be read, or if
-    /// copying fails for the files with protected names that this isolation cannot protect.
+    /// Returns an error if the sandbox could not hide the secrets of the user or the agent, if the
+    /// rules cannot be read, or if copying fails for the files with protected names that this
+    /// isolation cannot protect.
     pub fn confine_server(
         &self,
         env: &mut BTreeMap<String, String>,
@@ -248,8 +249,8 @@ impl SessionSandbox {
     }
 
     /// Copies the files with protected names that this isolation cannot protect. Commands that run
-    /// at the same time share the copies, because a command that is already running may have
-    /// changed the files.
+    /// at the same time share the copies: a command that is already running may have changed the
+    /// files, and new copies would contain these changes.
     fn copy_protected(&self, policy: &SandboxPolicy) -> io::Result<Arc<ProtectedCopies>> {
         let mut shared = lock(&self.protected);
         if let Some(copies) = shared.upgrade() {
@@ -272,9 +273,9 @@ impl SessionSandbox {
         }
     }
 
-    /// Returns whether the isolation can hide nothing. Landlock cannot hide files inside a project
-    /// folder, so it hides nothing if a project folder contains the home folder or a folder of the
-    /// agent.
+    /// Returns whether the isolation cannot hide the secrets of the user or the agent. Landlock
+    /// cannot hide files inside a project folder, so the result is `true` for Landlock if a project
+    /// folder contains the home folder or a folder of the agent.
     fn hides_nothing(&self, workspace: &Workspace) -> bool {
         let is_in_project = |path: &Path| workspace.real_roots().any(|root| path.starts_with(root));
         let mut hidden = self.home.as_deref().into_iter().chain(workspace.guarded_paths());

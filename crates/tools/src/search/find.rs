@@ -41,8 +41,8 @@ pub struct NameQuery {
 #[non_exhaustive]
 pub enum NamePatternKind {
     /// A glob. Without a slash, it matches file names in any directory. With a slash, it matches
-    /// paths relative to the searched directory. In such a glob, `*` matches within one path
-    /// component, and `**` matches any number of components.
+    /// paths relative to the searched directory. In a glob with a slash, `*` matches within one
+    /// path component, and `**` matches any number of components.
     Glob,
     /// Letters that must occur in a path in this order. A lower-case letter also matches its
     /// upper-case letter. The best match comes first.

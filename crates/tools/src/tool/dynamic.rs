@@ -16,8 +16,8 @@ use crate::error::ToolError;
 /// A tool whose name, description and schema are known only at run time, e.g. a tool of a server.
 ///
 /// This trait is like [`Tool`], but the arguments are JSON and the plan is an [`ErasedPlan`]. Every
-/// [`Tool`] also implements this trait. [`Registry::add_dyn`](crate::Registry::add_dyn) adds such a
-/// tool to a session.
+/// [`Tool`] also implements this trait. [`Registry::add_dyn`](crate::Registry::add_dyn) adds a
+/// `DynTool` to a session.
 ///
 /// Arguments are only validated against the schema if [`DynTool::accepts`] does this.
 ///

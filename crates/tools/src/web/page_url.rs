@@ -88,7 +88,8 @@ impl PageUrl {
         let Some(host) = host.filter(|_| is_valid) else {
             return Err("The URL has no valid host and port.".to_owned());
         };
-        // The displayed URL must contain the same host as the permission request.
+        // Store the normalised host, so that the displayed URL contains the same host as the
+        // permission request.
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         url.set_host(Some(&host)).map_err(|error| format!("The host is invalid: {error}."))?;
         url.set_fragment(None);

@@ -20,7 +20,8 @@ const EXPECTED_LINE: &str = "the_edit_that_was_meant();";
 struct Attempt {
     text: String,
     /// The index of the first line that the model meant. The field `count` is the number of these
-    /// lines. The field `changes` is the offset of the changed line from the first of them.
+    /// lines. The field `changes` is the position of the changed line among these lines, counted
+    /// from 0.
     first: usize,
     count: usize,
     changes: usize,

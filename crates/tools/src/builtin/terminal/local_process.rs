@@ -50,8 +50,9 @@ pub(super) async fn run_local_command(
         command.streams = Streams::Terminal(WindowSize::default());
     }
     let background = invocation.context.workspace.background_commands();
-    // A command in a terminal may wait for input, and a command can only receive input in the
-    // background. A slot is therefore reserved before the command starts.
+    // If a command in a terminal waits for input, it moves to the background, because it can only
+    // receive input there. A slot in the background is therefore reserved before the command
+    // starts.
     let is_interactive = matches!(command.streams, Streams::Interactive(_));
     let mut place = (is_background || is_interactive).then(|| background.reserve_slot()).flatten();
     if is_background && place.is_none() {
@@ -147,8 +148,7 @@ fn add_findings(
 struct PreparedCommand {
     recording: Arc<Recording>,
     running: CommandFuture,
-    /// Cancelled when the call stops showing the output, because the command continues in the
-    /// background.
+    /// Cancelled when the command moves to the background. The call then stops showing the output.
     detached: CancellationToken,
 }
 
@@ -171,8 +171,8 @@ fn prepare_command(
     let detached = CancellationToken::new();
     let (session, is_detached) = (call.session().clone(), detached.clone());
     let ready = move || {
-        // Keeps the directory open while the command runs, because the path of the directory
-        // contains its file descriptor.
+        // Keeps the directory open while the command runs. The path of the working directory may be
+        // `/proc/self/fd/N`, where `N` is the descriptor of this directory.
         let _open = &folder;
         let (session, is_detached) = (session.clone(), is_detached.clone());
         // A command that was moved to the background does not wait for a slow client.

@@ -91,7 +91,8 @@ impl<Reader> OutputStore<Reader> {
         let Some(store) = self.open_store(&mut locked)? else { return Ok(None) };
         let mut room = MAX_OUTPUT_FILES_BYTES;
         if let Some(path) = store.path_if_sweep_due() {
-            // The sweep is slow, so the lock is released for other threads, including async tasks.
+            // Release the lock during the sweep, which is slow, so that other threads and async
+            // tasks do not wait.
             drop(locked);
             let surplus = session_folder::sweep_and_count_surplus_bytes(&path);
             locked = lock(&self.store);

@@ -215,8 +215,8 @@ impl UndoStore {
     /// Checks the watched backups for late writes.
     pub(crate) fn detect_late_writes(&self) {
         let Ok(store) = self.existing_folder() else { return };
-        // The watched backups are taken out of the list, so that each late write is reported only
-        // once.
+        // Take the watched backups out of the list, so that two calls at the same time do not
+        // report the same late write.
         let mut watched = mem::take(&mut self.lock_state().watched);
         let mut late = Vec::new();
         watched.retain_mut(|watched| match watched.has_write_since_last_check(&store.dir) {
@@ -287,8 +287,8 @@ impl UndoStore {
         let room = match kept.folder_if_sweep_due() {
             None => MAX_UNDO_BYTES,
             Some(store) => {
-                // The sweep is slow, so the lock is released for other threads, including async
-                // tasks.
+                // Release the lock during the sweep, which is slow, so that other threads and async
+                // tasks do not wait.
                 drop(kept);
                 let surplus = session_folder::sweep_and_count_surplus_bytes(&store.path);
                 kept = self.lock_state();

@@ -280,7 +280,7 @@ impl Dir {
     }
 
     /// Only checks that the directory exists, because only writing a file shows whether there is
-    /// enough space. Returns the maximum number.
+    /// enough space. Returns the maximum value of `u64`.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         fs::metadata(&self.0).map(|_| u64::MAX)
     }

@@ -33,7 +33,7 @@ const OPEN_DIRECTORY_FLAGS: OFlags = OPEN_PATH_FLAGS.union(OFlags::DIRECTORY);
 const NONBLOCKING_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const OPEN_READ_FLAGS: OFlags = OFlags::RDONLY.union(NONBLOCKING_FLAGS);
 
-/// A directory that is identified by its descriptor, so that it remains the same directory if it is
+/// An open directory. Its descriptor still refers to the same directory after the directory is
 /// renamed.
 #[derive(Debug)]
 pub(crate) struct PinnedDirectory {

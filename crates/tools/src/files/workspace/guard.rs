@@ -40,8 +40,8 @@ fn is_of_repository(workspace: &Workspace, path: &Path) -> bool {
 
 /// Returns whether a sandboxed command that names this file requires permission. This is the case
 /// for files of repositories, for instructions of agents, and for the agent's own files. The
-/// sandbox protects only some of these files. Changes of the other ones are not reported in the
-/// result of the command.
+/// sandbox protects only some of these files. If a command changes one of the remaining files, the
+/// result of the command does not report the change.
 pub(crate) fn is_guarded_in_sandbox(workspace: &Workspace, real: &WorkspacePath) -> bool {
     let path = workspace.real_path(real);
     path.iter().any(|part| part.eq_ignore_ascii_case(".git"))

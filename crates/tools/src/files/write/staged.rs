@@ -44,8 +44,8 @@ pub(super) struct StagedFile<'a> {
     created_dirs: Vec<WorkspacePath>,
     /// The id of the new file, which is known as soon as this file has been created.
     new_file_id: FileId,
-    /// The new file, which stays open after it was moved into place. If another program removes the
-    /// file, its id is therefore not used again.
+    /// The new file, which stays open after it was moved into place. The id of an open file is not
+    /// used again, even if another program removes the file.
     new_file: Option<File>,
     /// The metadata of the old file at the time when its content was last compared.
     old_metadata: Option<EntryMetadata>,
@@ -385,8 +385,9 @@ impl<'a> StagedFile<'a> {
     /// Turns the old file into a backup. Returns the operations of this write, which are needed to
     /// undo it.
     ///
-    /// At this point, the write is complete. If the backup fails, the operation is therefore only
-    /// recorded as unrecoverable. If `undo` is `None`, no backup is created.
+    /// At this point, the write is complete, so a failure of the backup must not fail the call.
+    /// Instead, the operation is recorded as unrecoverable. If `undo` is `None`, no backup is
+    /// created.
     pub(super) fn back_up_old(&self, undo: Option<&UndoStore>) -> Vec<FileOperation> {
         let (path, after) = (self.path.clone(), self.new_hash);
         let Some(old) = self.change.expected else {
@@ -498,8 +499,8 @@ impl<'a> StagedFile<'a> {
     /// If the file at the final name has another id, another program has written it since. This
     /// file is then put back, so that the last write is preserved.
     fn exchange_back(&mut self, mut put: FileId) -> io::Result<()> {
-        // The file at the final name is kept open. Its id therefore stays unique until the next
-        // comparison.
+        // Keeps the file at the final name open. The id of an open file is not used again, so the
+        // next comparison cannot confuse this file with another one.
         let mut _held;
         for _ in 0..MAX_EXCHANGE_TRIES {
             let kept = self.dir.entry_id(&self.temporary)?;

@@ -75,8 +75,8 @@ fn listed(tool: &RegisteredTool) -> String {
 }
 
 /// Returns the tools whose names a query contains. If it contains no names, returns the tools that
-/// match its words best, the best match first. The total size of the definitions is limited, so
-/// that tools of earlier queries are still offered.
+/// match its words best, the best match first. The total size of the returned definitions is
+/// limited, so that they do not displace all tools of earlier queries.
 fn find<'a>(tools: &'a [Arc<RegisteredTool>], query: &str) -> Vec<&'a Arc<RegisteredTool>> {
     let query = query.to_lowercase();
     let mut bytes = 0;

@@ -2,7 +2,8 @@
 //!
 //! A search in lines processes chunks of whole lines, and checks the budget between two chunks. A
 //! multi-line search has no chunks, so the budget is checked before each match attempt. The sink
-//! cannot check the budget, because adjacent matches are merged before the sink receives them.
+//! cannot check the budget instead: adjacent matches are merged before the sink receives them, so
+//! it may receive the first match only at the end of the file.
 //!
 //! A single match attempt cannot be stopped. An attempt covers one line of at most
 //! [`MAX_SEARCHED_LINE_BYTES`](crate::limits::MAX_SEARCHED_LINE_BYTES). In a multi-line search, an

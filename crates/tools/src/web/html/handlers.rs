@@ -77,8 +77,8 @@ fn is_cell(node: &Handle) -> bool {
 }
 
 /// Returns whether a table contains data, and is not only used for the layout of a page. A table
-/// for layout contains other tables, has only one row, or has no headers and rows of different
-/// lengths. A table with several lines of code in a cell does not count as data either, because a
+/// for layout contains other tables, has only one row, or has rows of different lengths and no
+/// headers. A table with several lines of code in a cell does not count as data either, because a
 /// cell in Markdown cannot contain them.
 fn is_data_table(rows: &[Handle]) -> bool {
     let cells = || rows.iter().flat_map(|row| row.children.borrow().clone()).filter(is_cell);

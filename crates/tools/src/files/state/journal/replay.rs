@@ -127,8 +127,8 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Restores the old file if the current file holds exactly the new bytes. A file with other
-    /// bytes was changed by another program, and is not changed here.
+    /// Restores the old file if the current file holds exactly the new bytes. If the current file
+    /// holds other bytes, another program has changed it, and it is kept.
     fn restore_old_file(&self, dir: &Dir, copies: &Dir, prepared: &PlannedWrite) -> io::Result<()> {
         let is_there = || -> io::Result<bool> {
             let is_ours = dir.entry_id(&self.name).is_ok_and(|there| there == prepared.ours);
