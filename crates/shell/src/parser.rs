@@ -411,8 +411,9 @@ impl<'a> ShellParser<'a> {
                     let before = self.rest;
                     let word = self.parse_word()?;
                     let source = &before[..before.len() - self.rest.len()];
-                    // In parentheses, shells find the end of `${…}` by special rules. The operators
-                    // `-v` and `-eq` use a word as the name of an array element.
+                    // Inside parentheses in a condition, shells find the end of `${…}` by special
+                    // rules. The operators `-v` and `-eq` use a word as the name of an array
+                    // element.
                     if open > 0 && source.contains("${") || word.has_expanding_subscript() {
                         return Err(ParseFailure::Unclear);
                     }

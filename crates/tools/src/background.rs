@@ -238,8 +238,8 @@ impl BackgroundSlot {
         let ends = EndRecorder { shared, id: id.clone(), recording, examine, exit: None };
         drop(tokio::spawn(async move {
             let exit = running.await;
-            // `finish` decodes the output, which may have very long lines, and calls `examine`. It
-            // therefore blocks the thread for a noticeable time.
+            // `finish` blocks the thread for a noticeable time: it decodes the output, which may
+            // have very long lines, and calls `examine`.
             drop(tokio::task::spawn_blocking(move || ends.finish(exit)));
         }));
         id

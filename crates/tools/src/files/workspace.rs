@@ -362,8 +362,8 @@ impl Workspace {
         }
     }
 
-    /// Resolves a path from the model by its text alone. Names that text cannot represent may be
-    /// quoted in the format of [`path_text`].
+    /// Resolves a path from the model by its text alone. File names that text cannot represent,
+    /// e.g. names that are not UTF-8, may be quoted in the format of [`path_text`].
     ///
     /// # Errors
     ///

@@ -193,7 +193,8 @@ pub(crate) fn write_all_without_backups<'a>(
         ready.map_err(|error| state_folder_error(workspace, &error))?;
     }
     if needs_it {
-        // The recovery after a power failure needs the temporary files.
+        // The recovery after a power failure needs the temporary files, so their directory entries
+        // must be on disk too.
         sync_directory_entries(staged.iter())?;
     }
     if let Err(error) = put_all_in_place(staged) {

@@ -93,9 +93,10 @@ fn is_made(entry: &DirEntry, is_hidden: bool, since: ChangeTime) -> bool {
     may_be && has(&|it| ChangeTime::of(it) > since && (is_hidden || it.mode() & 0o111 != 0))
 }
 
-/// Returns whether a folder may have been moved after `since`, so that all of its content is new at
-/// this path. The function also returns `true` if the mode or the owner of the folder changed. A
-/// move is not detected if the content of the folder has changed since the move.
+/// Returns whether a folder may have been moved to this path after `since`. After a move, all of
+/// its content is new at this path. The function also returns `true` if the mode or the owner of
+/// the folder changed. A move is not detected if the content of the folder has changed since the
+/// move.
 fn may_be_moved(folder: &Metadata, since: ChangeTime) -> bool {
     let content = ChangeTime { seconds: folder.mtime(), nanoseconds: folder.mtime_nsec() };
     ChangeTime::of(folder) > since && content <= since

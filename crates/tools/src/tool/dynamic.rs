@@ -243,8 +243,8 @@ fn parse_args<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
 /// Formats the arguments of a call for its title: `query: "x", limit: 3`.
 fn format_arguments_for_title(args: &Value) -> String {
     let word = |(name, value): (&String, &Value)| match value {
-        // The text is not escaped. An incomplete argument contains a placeholder, which must be
-        // found in the title.
+        // The text is not escaped. An incomplete argument contains a placeholder, and an escaped
+        // placeholder would not be found in the title.
         Value::String(text) => format!("{name}: \"{text}\""),
         other => format!("{name}: {other}"),
     };

@@ -205,8 +205,8 @@ fn leave_out_line_numbers(row: &Handle) {
     }
 }
 
-/// Adds an empty text to a superscript or subscript. Without this second text, the library would
-/// merge adjacent elements of the same kind.
+/// Adds an empty text to a superscript or subscript. Without this second text, the library `htmd`
+/// would merge adjacent elements of the same kind.
 fn keep_apart(script: &Handle) {
     if is_named(script, "sup") || is_named(script, "sub") {
         let contents = RefCell::new(StrTendril::new());

@@ -1,8 +1,8 @@
 //! Converts tables, preformatted text and inline code to Markdown.
 //!
-//! The table converter of the library is not used for two reasons. It pads all cells of a column to
-//! the same width, which may need much more memory than the page. It also omits the headers of
-//! rows.
+//! The table converter of the library `htmd` is not used for two reasons. It pads all cells of a
+//! column to the same width, which may need much more memory than the page. It also omits the
+//! headers of rows.
 
 use std::rc::Rc;
 
@@ -155,8 +155,8 @@ fn push_row(text: &mut String, cells: &[String], columns: usize) {
     text.push('\n');
 }
 
-/// Converts preformatted text to a code block. The library does this only for `<pre>` elements that
-/// contain `<code>`.
+/// Converts preformatted text to a code block. The library `htmd` does this only for `<pre>`
+/// elements that contain `<code>`.
 pub(super) fn convert_preformatted(
     _: &dyn Handlers,
     element: Element<'_>,
