@@ -47,7 +47,7 @@ impl Catalogue for Translations {
         self.0.has(key).then(|| self.0.render_sentence(key, texts, counts))
     }
 
-    /// Translates an error that was sent as the rejection of a request without asking the user.
+    /// Translates the error with which a request was rejected without asking the user.
     fn translate_failure_reason(&self, reason: &str) -> Option<String> {
         SENT_ERROR_KEYS.iter().find_map(|key| {
             let before = reason.strip_suffix('.')?.strip_suffix(&*ENGLISH.message(key))?;

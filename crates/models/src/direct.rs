@@ -102,7 +102,7 @@ impl Model for DirectModel {
 fn commands_help(tools: &[ToolSpec]) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
     // If the session has no tool `undo`, the help omits the command `undo`. All other commands stay
-    // in the help even if their tool is missing. Their call then fails with an error.
+    // in the help even if their tool is missing. A call of a missing tool fails with an error.
     let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tools, tool);
     for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.usage(), command.description);

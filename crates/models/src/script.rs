@@ -47,8 +47,9 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 /// documentation](self).
 ///
 /// The model keeps no position: [`ModelRequest::index`] selects the reply. Each session therefore
-/// starts at the first reply, and a retry after an `error` gets the next reply. If the model
-/// counted the replies in the messages instead, an error would be repeated forever.
+/// starts at the first reply, and a retry after an `error` gets the next reply. An error adds no
+/// reply to the messages, so a model that counts the replies in the messages would repeat the error
+/// forever.
 #[derive(Clone, Debug)]
 pub struct ScriptModel {
     name: String,

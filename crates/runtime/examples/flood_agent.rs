@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 const TITLES: &str = "flood-pending = Flood\nflood = Flood with { $patches } patches\n";
 
-/// Number of patches between two checks for a slow client and a cancel.
+/// Number of patches after which the tool waits for a slow client and checks for a cancel.
 const PATCHES_PER_CHECK: u64 = 64;
 
 /// A tool that updates its own call many times.

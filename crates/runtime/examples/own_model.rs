@@ -66,7 +66,8 @@ fn agent() -> CodingAgent {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // In the helper process that ends commands and all their children, this call does not return.
+    // The agent also starts this program as the helper process that ends commands and all their
+    // children. In the helper process, this call does not return.
     callboard_process::run_if_command_helper();
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(serve(agent(), acp_transport::stdio()?))?;

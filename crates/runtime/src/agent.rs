@@ -100,8 +100,8 @@ pub struct CodingAgent {
     web_search: Option<WebSearch>,
 }
 
-/// The tools and the environment of every session. Both are created for the first session, because
-/// `initialize` does not need them.
+/// The tools and the environment of every session. Both are created for the first session, so that
+/// the answer to `initialize` does not wait for them.
 #[derive(Clone)]
 struct SessionTools {
     registry: Registry,
@@ -111,8 +111,9 @@ struct SessionTools {
 impl CodingAgent {
     /// Creates an agent with all built-in tools. Commands receive the variables of `env` that are
     /// safe to pass on, and sessions redact the secrets in `env`. `LC_ALL`, `LC_MESSAGES` or `LANG`
-    /// in `env` selects the language of titles. Rules last as long as their session, and changes
-    /// cannot be undone: see [`with_state_folder`](Self::with_state_folder).
+    /// in `env` selects the language of titles. Without a state folder, permission rules last as
+    /// long as their session, and changes of files cannot be undone: see
+    /// [`with_state_folder`](Self::with_state_folder).
     #[must_use]
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
         let env: Arc<Vec<_>> = Arc::new(env.collect());
@@ -180,9 +181,9 @@ impl CodingAgent {
         Self { instructions: Some(text.into()), ..self }
     }
 
-    /// Sets the key of `_meta` for data without a place in the protocol, such as the duration of a
-    /// call. The default is `callboard`. Clients send the reason for a rejected call under the same
-    /// key. A key of more than 64 bytes is truncated.
+    /// Sets the key in `_meta` under which the agent sends data that has no field in the protocol,
+    /// such as the duration of a call. The default is `callboard`. Clients send the reason for a
+    /// rejected call under the same key. A key of more than 64 bytes is truncated.
     #[must_use]
     pub fn with_meta_key(self, key: impl Into<Arc<str>>) -> Self {
         Self { meta_key: key.into(), ..self }
@@ -208,8 +209,9 @@ impl CodingAgent {
     }
 
     /// Stores rules, undo data, journals and long outputs in a folder. The folder is created when
-    /// it is first needed, and only the user can read the folder. Sessions ask before each change
-    /// in the folder. A relative path is resolved against the current directory of the process.
+    /// it is first needed, and only the user can read the folder. A session asks the user before
+    /// each change of a file in the folder. A relative path is resolved against the current
+    /// directory of the process.
     #[must_use]
     pub fn with_state_folder(self, folder: PathBuf) -> Self {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
@@ -221,9 +223,9 @@ impl CodingAgent {
     /// everything that clients are shown, and the messages of the models. Secrets are redacted.
     /// Without this call, sessions end with their connection.
     ///
-    /// The function `open` may block. `open` is called concurrently with the opening of the first
-    /// session; after a failure it is called again for a later session. If a session cannot be
-    /// stored, the session continues, and its user is notified.
+    /// The function `open` may block. The agent calls `open` in the background while it opens the
+    /// first session. If `open` fails, the agent calls it again for a later session. If a session
+    /// cannot be stored, the session continues, and its user is notified.
     #[must_use]
     pub fn with_session_store(
         self,
@@ -358,7 +360,7 @@ impl CodingAgent {
     }
 
     /// Sets the policy for calls that no rule covers. The policy replaces every [`PermissionMode`],
-    /// so that clients have no mode to choose.
+    /// so clients cannot choose a mode.
     #[must_use]
     pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
         Self { policy_source: PolicySource::Policy(policy), ..self }
@@ -374,9 +376,9 @@ impl CodingAgent {
     /// are remembered for the session. Use this method for a client in this process that shows the
     /// text of each option, as `callboard exec` does.
     ///
-    /// A client cannot enable these options, because some clients assign one key to all options of
-    /// the same kind. With that key, the user of such a client could remember an answer for the
-    /// project instead of for the session. These users can use the command `/permissions keep`.
+    /// A client cannot enable these options. Some clients assign one key to all options of the same
+    /// kind, so their users could remember an answer for the project by mistake. The users of all
+    /// clients can use the command `/permissions keep` instead.
     #[must_use]
     pub fn with_project_permission_options(self) -> Self {
         Self { offered_scopes: OfferedRuleScopes::SessionAndProject, ..self }

@@ -12,8 +12,9 @@ pub trait Authenticator: Send + Sync + std::fmt::Debug {
     /// Returns the methods that `initialize` offers to a client.
     fn methods(&self, client: &ClientCapabilities) -> Vec<AuthMethod>;
 
-    /// Logs in with a method; the method may have been offered to another client. Returns whether
-    /// the method exists; the agent refuses unknown methods.
+    /// Logs in with a method. A client may also name a method that [`methods`](Self::methods)
+    /// offers only to other clients. Returns whether the method exists; the agent refuses unknown
+    /// methods.
     ///
     /// # Errors
     ///

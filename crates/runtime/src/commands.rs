@@ -191,9 +191,9 @@ pub struct CommandContext<'a> {
     pub(crate) rule_persister: Option<&'a Arc<RulePersister>>,
     /// Token usage of the session's replies so far.
     pub(crate) usage_totals: UsageTotals,
-    /// The ended calls of the session in earlier processes, by tool.
+    /// For each tool, the calls of the session that ended in earlier processes.
     pub(crate) earlier_calls: &'a [(String, ToolUsage)],
-    /// The rewinds of the session; `None` if it is not stored.
+    /// The rewinds of the session; `None` if the session is not stored.
     pub(crate) rewind: Option<&'a SessionRewind>,
     /// The number of the prompt that is the command.
     pub(crate) prompt: u32,
@@ -248,8 +248,8 @@ pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Opti
         Some(keeper) => asked.cancel.run_until_cancelled(keeper.save_pending_changes()).await,
         None => Some(Ok(())),
     };
-    // Pending saves are awaited, so that the command sees rules with their final scope. The
-    // persister logs failures of these saves.
+    // A rule that cannot be saved applies only to the session. Pending saves are awaited, so that
+    // the command sees the final scope of each rule. The persister logs failures of these saves.
     if saved().await.is_none() {
         return Some("Cancelled before it began.".to_owned());
     }

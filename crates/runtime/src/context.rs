@@ -86,8 +86,8 @@ pub(crate) struct WorkspaceContext {
     is_forgotten: Arc<AtomicBool>,
     /// Number of the current prompt.
     prompt: Arc<AtomicU32>,
-    /// The number of remaining prompts after prompts were removed. Used once to remove the file
-    /// versions of the removed prompts.
+    /// After a removal of prompts, the number of prompts that remain. The number is used once, to
+    /// remove the file versions of the removed prompts.
     left_prompts: Arc<AtomicU32>,
 }
 
@@ -98,7 +98,7 @@ struct TrackedFiles {
     versions: FileVersions,
 }
 
-/// The state that no file access can block.
+/// State with a separate lock, so that access to this state never waits for a slow disk.
 #[derive(Debug, Default)]
 struct UnsentMessagesAndSystemPrompt {
     /// Context messages that are ready but have not been sent yet.

@@ -29,9 +29,10 @@ pub(crate) struct OfferedTools {
     /// Whether the next prompt waits for servers. The first prompt waits, and so does the next
     /// prompt after the user has restarted a server.
     waits: AtomicBool,
-    /// The specifications of the tools, for one generation of the registry.
+    /// The specifications of the tools, and the generation of the registry to which they belong.
     specs: Mutex<Option<(u64, Arc<[ToolSpec]>)>>,
-    /// Tokens that model replies to MCP servers have used since the last request of the turn.
+    /// Tokens that were used since the last request of the turn, for replies of the model to
+    /// requests of MCP servers.
     usage: Mutex<Vec<TokenUsage>>,
 }
 
@@ -124,12 +125,13 @@ impl OfferedTools {
         restarts
     }
 
-    /// Adds the tokens of a model reply to an MCP server.
+    /// Adds the tokens of the model's reply to a request of an MCP server.
     pub(crate) fn add_usage(&self, usage: &TokenUsage) {
         lock(&self.usage).push(*usage);
     }
 
-    /// Returns the tokens of model replies to MCP servers since the last call.
+    /// Returns the tokens that [`add_usage`](Self::add_usage) added since the last call of this
+    /// method.
     pub(crate) fn take_usage(&self) -> Vec<TokenUsage> {
         std::mem::take(&mut *lock(&self.usage))
     }

@@ -63,7 +63,8 @@ struct AdvertisedOptions {
 }
 
 /// The request or command that caused a change. The answer to a request is sent after all earlier
-/// updates. The answer is sent even if the session ends first, because opening a model may hang.
+/// updates. Opening a model may hang, so a request is answered even if the session ends before the
+/// model is open.
 pub(crate) enum ChangeOrigin {
     Command,
     SetMode(OpenRequest<SetSessionModeResponse>),
@@ -71,8 +72,8 @@ pub(crate) enum ChangeOrigin {
 }
 
 impl SessionOptions {
-    /// Records the options that the answer to `session/new` contained.
-    /// [`send_commands`](Self::send_commands) sends the slash commands.
+    /// Records the options that the answer to `session/new` contained. The slash commands are sent
+    /// later: see [`send_commands`](Self::send_commands).
     pub(crate) fn new(
         selection: OptionSelection,
         handle: SessionHandle,

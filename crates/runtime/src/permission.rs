@@ -115,8 +115,8 @@ impl RulePersister {
     /// continues. A rule that cannot be saved applies only to this session.
     pub(crate) async fn save_pending_changes(self: &Arc<Self>) -> Result<(), RuleStoreError> {
         let keeper = self.clone();
-        // The changes have been removed from the session and must not be lost, so a separate task
-        // saves them.
+        // The changes were removed from the session. A separate task saves them, so that they are
+        // not lost if this future is dropped.
         let saved = tokio::spawn(async move { keeper.save_changes_in_order().await }).await;
         saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }

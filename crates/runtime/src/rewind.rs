@@ -38,7 +38,7 @@ pub(crate) struct SessionRewind {
     finished: Arc<tokio::sync::Mutex<Option<FinishedRewind>>>,
 }
 
-/// The outcome of a rewind, for the session that continues after it.
+/// The outcome of a rewind. The session needs it to continue after the rewind.
 #[derive(Debug)]
 pub(crate) struct FinishedRewind {
     /// The message for the chat, or the error.
@@ -372,7 +372,7 @@ pub(crate) struct RewindSessionRequest {
     pub(crate) session_id: SessionId,
     /// The first prompt that is removed, counted from 1.
     pub(crate) prompt: u32,
-    /// Whether nothing is changed.
+    /// Whether the request only asks which changes the rewind would make.
     #[serde(default)]
     pub(crate) dry_run: bool,
 }
@@ -393,8 +393,8 @@ struct RewoundFile {
     /// The previous path, if the file is moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
-    /// The change as a unified diff. Missing if the file has no text, or if no rule permits reading
-    /// it.
+    /// The change as a unified diff. Missing if there are no changed lines of text, or if the rules
+    /// do not permit the client to read the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }

@@ -45,7 +45,8 @@ impl LiveSecrets {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
-    /// Adds a secret. Open sessions redact it from their next request to a model on.
+    /// Adds a secret. Open sessions redact the secret, beginning with their next request to a
+    /// model.
     pub fn add(&self, secret: &str) {
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.learnt.iter().all(|other| other != secret) {
@@ -71,7 +72,7 @@ fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
     Secrets::new(env.into_iter().filter_map(secret))
 }
 
-/// The secrets of one session. Keeps the session's secrets up to date.
+/// Keeps the secrets that one session redacts up to date.
 pub(crate) struct SessionSecrets {
     handle: SessionHandle,
     live: LiveSecrets,

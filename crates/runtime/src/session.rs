@@ -86,8 +86,9 @@ fn save_rules_after_answers(
     })
 }
 
-/// If the session is stored, records each item before the item is sent. Also records permission
-/// decisions that may have been made before the item.
+/// If the session is stored, records each item before the item is sent. Before an item that may
+/// follow a permission decision (a status of a call, or the response to a prompt), also records the
+/// decisions of the session.
 fn record_items(
     client: ClientSessionBuilder,
     recording: Option<Arc<SessionRecording>>,
@@ -140,7 +141,7 @@ struct QueuedPrompt {
     dequeued: CancellationToken,
 }
 
-/// Work of a session that waits until the work before it is done.
+/// Work of a session that waits until all earlier work is done.
 enum SessionWork {
     Prompt(PromptContent),
     /// Goes back to the state before a prompt.

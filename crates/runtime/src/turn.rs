@@ -41,8 +41,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) context: &'a Context,
     pub(crate) workspace_context: &'a WorkspaceContext,
     pub(crate) handle: &'a SessionHandle,
-    /// The secrets of the session. If a model learns a secret while it opens, the secret is
-    /// redacted from the first event on.
+    /// The secrets of the session. If a secret becomes known while the model is opened, the secret
+    /// is redacted in all events of the model.
     pub(crate) secrets: &'a SessionSecrets,
     pub(crate) cancel: &'a CancellationToken,
 }

@@ -107,6 +107,6 @@ fn write_message(out: &mut impl Write, params: &SessionUpdateParams) -> io::Resu
     let message = json!({"jsonrpc": "2.0", "method": params.method(), "params": params.params()?});
     // Any text of the session may contain escape sequences for terminals.
     let line = escape_invisible_in_json(&message.to_string()) + "\n";
-    // The line is written at once, because standard output is flushed after each write.
+    // The whole line is written with one call, because standard output is flushed after each call.
     out.write_all(line.as_bytes())
 }

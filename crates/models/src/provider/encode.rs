@@ -211,8 +211,8 @@ fn encode_assistant_message(
             let ids = turn.tool_calls().map(|call| call.id.clone()).collect();
             return (turn, ids);
         }
-        // Reuse no id that the library chose, because such an id depends on the calls before its
-        // call.
+        // If the library chose an id, the id depends on earlier calls in the request. Such an id is
+        // not reused.
         Some(StoredReply::Ids(ids)) if !ids.iter().any(CallId::is_local) => ids,
         _ => (0..calls.len())
             .map(|place| CallId::from_wire(format!("c{index:06}{place:02}")))

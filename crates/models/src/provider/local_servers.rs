@@ -66,7 +66,7 @@ async fn probe_ollama(base: &str) -> Option<ProviderSettings> {
     })
 }
 
-/// Probes llama.cpp, which reports an owner for its only model.
+/// Probes llama.cpp, which is identified by the owner that it reports for its only model.
 async fn probe_llama_cpp(base: &str) -> Option<ProviderSettings> {
     let (models, properties) = join!(get_json(base, "/v1/models"), get_json(base, "/props"));
     let models = models?;

@@ -56,8 +56,8 @@ pub(super) struct Connection {
     pub(super) agent: CodingAgent,
     client: Mutex<ClientCapabilities>,
     pub(super) sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
-    /// Each session that is being opened takes one permit, because opening a session may hang and
-    /// occupy a thread.
+    /// Limits how many sessions are opened at the same time, because opening a session may hang and
+    /// occupy a thread. Each session that is being opened takes one permit.
     opening: Arc<Semaphore>,
 }
 

@@ -251,7 +251,8 @@ impl Connection {
         };
         let (sender, messages) = oneshot::channel();
         // The messages of the model are read while the client receives the stored updates. The read
-        // starts after the first stored updates are available, because reading would delay them.
+        // starts after the first stored updates are available, because an earlier start would delay
+        // these updates.
         let has_begun = CancellationToken::new();
         let read = async {
             if is_replayed {

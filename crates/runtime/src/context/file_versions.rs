@@ -54,8 +54,8 @@ impl FileVersion {
         Ok(Self { len, modified, content })
     }
 
-    /// Compares the file with this recorded version. A file with the same size and time is not
-    /// read.
+    /// Compares the file with this recorded version. If the size and the modification time are the
+    /// same, the file is not read.
     pub(super) fn compare_with_file(
         &mut self,
         workspace: &Workspace,

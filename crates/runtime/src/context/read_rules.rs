@@ -8,8 +8,8 @@ use acp_tools::Workspace;
 
 /// A copy of a session's rules, to check whether files may be read.
 ///
-/// A mode that asks before each read asks only about calls of the model. Instruction files and
-/// linked files come from the user, so only a rule can forbid reading them.
+/// The permission mode is not applied here, because modes decide only on calls of the model.
+/// Instruction files and linked files come from the user, so only a rule can forbid reading them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ImplicitReadRules(pub(crate) Rules);
 

@@ -112,8 +112,8 @@ fn truncate_newest_results(messages: &mut [Arc<ChatMessage>], room: u64) {
         total_estimated_bytes(&messages[messages.len().saturating_sub(2)..])
     };
     let is_results = matches!(messages.last().map(|it| &**it), Some(ChatMessage::ToolResults(_)));
-    // The messages are changed only if the last message contains results. A prompt must keep its
-    // allocation, because the history finds a prompt by its pointer.
+    // The history finds a prompt by its pointer, and `Arc::make_mut` may change the pointer. The
+    // last message is therefore changed only if it contains results.
     if newest(messages) <= room || !is_results {
         return;
     }

@@ -73,8 +73,8 @@ pub(crate) struct OptionSelection {
 }
 
 impl OptionSelection {
-    /// Creates a selection with a model and a mode. `mode` is `None` if the agent has no modes.
-    /// `sandbox` does not change.
+    /// Creates a selection with a model and a mode. `mode` is `None` if the agent has no modes. The
+    /// value of `sandbox` is final: no later change of an option affects it.
     pub(crate) fn new(
         catalogue: Arc<dyn ModelCatalogue>,
         model: Arc<dyn Model>,
@@ -132,7 +132,8 @@ impl OptionSelection {
     pub(crate) fn model_choices(&self) -> Vec<ModelChoice> {
         let mut choices = self.catalogue.list();
         choices.truncate(MAX_CATALOGUE_CHOICES);
-        // A model may get another name after its selection, when the real model has been found.
+        // The selected model may be a placeholder. Its name changes when the real model has been
+        // found.
         let current = self.model.name();
         for name in self.used_models.iter().map(String::as_str).chain([current]) {
             if choices.iter().all(|choice| choice.value != *name) {

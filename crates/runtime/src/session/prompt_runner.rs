@@ -34,7 +34,8 @@ use crate::{commands, errors, prompt, spans};
 
 use super::{PromptContent, PromptQueue, QueuedPrompt, SessionWork};
 
-/// Runs the work of a session until it is closed, and closes its connection.
+/// Runs the work of a session until the session is closed, and then closes the session's connection
+/// to the client.
 pub(super) async fn run_until_closed(
     runner: PromptRunner,
     work: mpsc::Receiver<SessionWork>,
@@ -87,11 +88,11 @@ pub(super) struct PromptRunner {
     pub(super) rewind: Option<SessionRewind>,
     /// Number of prompts of the session so far.
     pub(super) prompt_count: u32,
-    /// The ended calls of the session in earlier processes, by tool.
+    /// For each tool, the calls of the session that ended in earlier processes.
     pub(super) earlier_calls: Vec<(String, ToolUsage)>,
     pub(super) aborting: CancellationToken,
-    /// Stored here, because the servers hold only a weak reference to this handler of their
-    /// requests.
+    /// The handler of the servers' requests. This field keeps the handler alive, because the
+    /// servers have only a weak reference to it.
     pub(super) _server_requests: Arc<ServerRequests>,
 }
 
@@ -127,7 +128,7 @@ impl PromptRunner {
         }
     }
 
-    /// Records a prompt, after everything that the client receives before the prompt is recorded.
+    /// Waits until all updates before a prompt are recorded, and then records the prompt.
     async fn record_prompt(&mut self, name: &TurnId, blocks: &[ContentBlock]) {
         self.prompt_count += 1;
         self.workspace_context.begin_prompt(self.prompt_count);
@@ -250,7 +251,7 @@ impl PromptRunner {
         }
         let response = plan.response();
         tokio::select! {
-            // `apply_rewind` reports an error.
+            // If the rewind fails, `apply_rewind` reports the error.
             _ = rewind.run(plan.into_plan(), false) => {}
             () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
         }
@@ -261,7 +262,8 @@ impl PromptRunner {
     }
 
     /// Applies the rewind that a turn has run. If the turn was cancelled, a notice reports the
-    /// outcome of the rewind, because the call that started the rewind may have ended earlier.
+    /// outcome of the rewind, because the call that started the rewind may have ended before the
+    /// rewind.
     async fn apply_rewind_of_turn(&mut self, ending: &Result<StopReason>) {
         if let (Some(report), Ok(StopReason::Cancelled)) = (self.apply_rewind(1).await, ending) {
             lock(&self.queue).notices.push(report.unwrap_or_else(|error| error));
@@ -321,7 +323,7 @@ async fn forward_cancel(withdrawn: &RequestCancellation, turn: &CancellationToke
 }
 
 /// Calls `prepare_for_turn` of the model and redacts secrets that the model learns. Shows the
-/// returned notice about the model unless the user saw the same notice last.
+/// returned notice about the model, unless the last shown notice was the same.
 async fn prepare_model_for_turn(
     options: &Arc<SessionOptions>,
     cancel: &CancellationToken,

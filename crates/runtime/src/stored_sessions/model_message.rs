@@ -1,5 +1,5 @@
-//! The stored form of a model's messages. The version of this form does not depend on the message
-//! type in requests.
+//! The stored form of a model's messages. This form has its own version, so that the message type
+//! in requests can change without affecting stored messages.
 //!
 //! All texts are redacted, except replay data, which must be returned to the provider unchanged and
 //! may be signed.

@@ -200,7 +200,8 @@ impl SessionRecording {
     }
 
     /// Records an item that is about to be delivered. The future resolves when the item may be
-    /// delivered: after its commit if the client may rely on the item, otherwise at once.
+    /// delivered. If the item completes a document or answers a prompt, it may be delivered after
+    /// its commit, otherwise at once.
     pub(crate) fn record_item(
         self: &Arc<Self>,
         item: &OutboxItem,
@@ -280,8 +281,8 @@ impl SessionRecording {
         lock(&self.state).messages.count
     }
 
-    /// Records the changes of the model's messages since the last call. `rewrites` is the number of
-    /// changes of the messages so far, except added messages.
+    /// Records the changes of the model's messages since the last call. `rewrites` is how often
+    /// messages were replaced, changed or removed so far.
     pub(crate) fn record_messages(
         &self,
         messages: &[Arc<ChatMessage>],
@@ -371,7 +372,7 @@ impl SessionRecording {
         }
     }
 
-    /// Returns the ended calls of the session by tool, as they were recorded last.
+    /// For each tool, returns the ended calls of the session, as they were recorded last.
     pub(crate) fn earlier_calls(&self) -> Vec<(String, ToolUsage)> {
         lock(&self.state).settings.calls.clone()
     }

@@ -23,7 +23,7 @@ pub(crate) struct StoredSettings {
     /// Number of turns so far.
     pub(crate) turns: u64,
     pub(crate) usage: UsageTotals,
-    /// The ended calls of the session by tool.
+    /// For each tool, the ended calls of the session.
     pub(crate) calls: Vec<(String, ToolUsage)>,
     /// Whether the client received a title for the session.
     pub(crate) is_titled: bool,

@@ -109,7 +109,7 @@ impl StreamedReply {
         self.calls.drain(..).for_each(|call| call.open.finish(CallEnd::cancelled(reason)));
     }
 
-    /// Returns the newest call with this id of the model.
+    /// Returns the newest call to which the model gave this id.
     fn find_call(&mut self, model_id: &str) -> Option<&mut PendingCall> {
         self.calls.iter_mut().rev().find(|pending| pending.call.id == model_id)
     }

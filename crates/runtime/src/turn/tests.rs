@@ -62,7 +62,7 @@ enum Step {
 #[derive(Clone, Deserialize, JsonSchema)]
 struct Args {
     path: String,
-    /// Number of steps of the call. A step then takes 1 ms of the paused clock.
+    /// Number of steps of the call. If this field is set, each step takes 1 ms of the paused clock.
     steps: Option<usize>,
     /// The text of the call's result.
     says: Option<String>,

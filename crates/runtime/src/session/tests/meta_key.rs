@@ -23,7 +23,8 @@ async fn start(
     (agent, session, folder)
 }
 
-/// Collects the keys of every `_meta`, each with the place of the `_meta`.
+/// Collects the keys of every `_meta`. Each key is preceded by the name of the field in which the
+/// `_meta` was found.
 fn meta_keys(value: &Value, place: &str, keys: &mut BTreeSet<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| meta_keys(item, place, keys)),

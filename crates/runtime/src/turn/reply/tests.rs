@@ -78,8 +78,8 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
             "Write src/a.rs",
         ),
         ("edit_file", &[(1, r#"{"path":"a.rs""#)], 1..11, "Edit a.rs"),
-        // The report waits for an argument that may still change the title. The title contains the
-        // argument, because it arrives immediately.
+        // The report waits for an argument that may still change the title. Here, the argument
+        // arrives immediately, so the title contains it.
         (
             "grep",
             &[(9, r#"{"pattern":"x""#), (1, r#","path":"src"}"#), (0, "END")],

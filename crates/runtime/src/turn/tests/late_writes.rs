@@ -28,8 +28,8 @@ impl Model for LateWriteModel {
     }
 }
 
-/// Replaces a file of the fixture. Returns the old file, as a program that had opened it before
-/// would still have it open.
+/// Replaces a file of the fixture. Returns a handle of the old file, like the handle of a program
+/// that opened the file before.
 fn replace_file(stage: &TurnFixture, name: &str) -> File {
     let path = stage.folder.path().join(name);
     std::fs::write(&path, "old").unwrap();
