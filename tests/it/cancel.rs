@@ -217,8 +217,8 @@ async fn a_queued_prompt_is_cancelled_by_a_cancel_of_its_request() {
 
 #[tokio::test]
 async fn cancel_works_although_the_client_does_not_read() {
-    // Each of these lines is in the last lines of the output, which the call of a running command
-    // shows.
+    // The call of a running command shows the last lines of the output. The loop repeats its lines,
+    // so the line `50` is always among the last lines.
     let flood = "while :; do seq 1 100; done";
     let mut agent = Agent::ready([run(flood), end()], Options::default()).await;
     let prompt = agent.prompt("go").await;

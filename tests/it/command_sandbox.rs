@@ -54,8 +54,8 @@ fn asked(agent: &Agent) -> usize {
     agent.client.permission_requests.len()
 }
 
-/// Writes a script that connects to a server on this computer. The text of the command that runs
-/// the script shows no access to the network.
+/// Writes a script that connects to a server on this computer. The agent cannot see from the
+/// command, which only runs the script, that the network is used.
 fn write_connecting_script(agent: &Agent, server: &TcpListener) {
     let port = server.local_addr().unwrap().port();
     let line = format!("echo > /dev/tcp/127.0.0.1/{port}");

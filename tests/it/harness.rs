@@ -44,7 +44,7 @@ pub(crate) const SANDBOX: &str = "--sandbox";
 /// have none. With the pseudo-argument [`SANDBOX`], commands run in a sandbox.
 pub(crate) fn test_args<'a>(args: &[&'a str]) -> Vec<&'a str> {
     let mut list: Vec<_> = args.iter().copied().filter(|arg| *arg != SANDBOX).collect();
-    // An `exec` without options is a test of the command line.
+    // An `exec` without options is a test of the command line itself, so it gets no further option.
     let runs = match list[..] {
         ["acp", ..] => true,
         ["exec", ref rest @ ..] => rest.iter().any(|arg| arg.starts_with("--")),

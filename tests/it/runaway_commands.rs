@@ -37,8 +37,9 @@ async fn runaway_commands_are_bounded_and_reported() {
     let (program, wrapper) = (folder.path().join("callboard"), folder.path().join("wrapper"));
     let tmp = folder.path().join("tmp");
     fs::create_dir(&tmp).unwrap();
-    // Another process copies the program: a process that another thread starts meanwhile would
-    // inherit the file that is open for writing.
+    // The program is copied by another process. If this process copied it, a process that another
+    // thread starts meanwhile would inherit the copy as a file that is open for writing, and the
+    // copy could not be executed.
     assert!(Command::new("cp").arg(CALLBOARD).arg(&program).status().unwrap().success());
     // The folder for temporary files has 8 MiB.
     let line = format!(

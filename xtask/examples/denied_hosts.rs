@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// The ports of the HTTP servers.
 const PORTS: [u16; 3] = [80, 443, 8080];
-/// The zone of the names with addresses, with the length of each label before it.
+/// The DNS zone of the names that contain addresses. The length of each label precedes the label.
 const ZONE: &[u8] = b"\x07answers\x07example\0";
 /// Maximum number of bytes of a request and of a response.
 const MAX_HEAD_BYTES: u64 = 16 * 1024;

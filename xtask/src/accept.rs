@@ -2,9 +2,9 @@
 //!
 //! Each promise is a row of a table in `rows.rs`, `session_rows.rs`, `sandbox_rows.rs`,
 //! `web_rows.rs` or `mcp_rows.rs`. A measured row prints one JSON line on stdout: `id`, `pass`,
-//! `value`, `target`, `n`, `seed`, `secs`, and additional figures. `value` is null if nothing could be
-//! measured. `target` is null if every value passes.
-//! `seed` is null if the row uses no randomness. Remarks are written to stderr.
+//! `value`, `target`, `n`, `seed`, `secs`, and additional figures. `value` is null if nothing could
+//! be measured. `target` is null if every value passes. `seed` is null if the row uses no
+//! randomness. Remarks are written to stderr.
 
 mod acpx;
 mod agent;

@@ -39,8 +39,8 @@ struct WorkspaceMember {
 
 /// Checks the rules of the table against cargo's data about the workspace.
 ///
-/// With the argument `--surface`, prints the public items that are used only in their own crate
-/// instead.
+/// With the argument `--surface`, checks nothing, and prints the public items that are used only in
+/// their own crate.
 pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     match args {
         [] => {}

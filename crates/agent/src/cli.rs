@@ -103,7 +103,8 @@ async fn serve_until_disconnect(agent: CodingAgent, transport: Transport) -> Exi
         tracing::warn!("some tasks did not end in time and are abandoned");
     });
     tokio::select! {
-        // The signal handlers must be installed before the client can see that the agent runs.
+        // Signals are polled first, so that the signal handlers are installed before the client can
+        // see that the agent runs.
         biased;
         signal = wait_for_termination_signal() => {
             ended.cancel();
@@ -180,7 +181,8 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     if args.resumed.is_given() && !agent.stores_sessions() {
         return Err(print_unusable_error("sessions are not stored, so none can be continued"));
     }
-    // This is the last step, because a fork stores a copy of the session.
+    // This is the last step, because `--fork` stores a copy of the session. If another step fails,
+    // no copy must be left.
     let resumed = sessions::select_session(args.resumed, cwd.clone()).await?;
     let resumed = resumed.map(|session| {
         let mut resumed = ResumedSession::new(session.id, session.description);
@@ -233,8 +235,8 @@ fn shell_quoted(text: &str) -> Option<String> {
     is_plain.then(|| format!("{quote}{text}{quote}"))
 }
 
-/// Runs `work` with logging. The function is not inlined: in a common stack frame, the other
-/// commands would delay the first response of `acp`.
+/// Runs `work` with logging. The function is not inlined, so that `acp` does not share its stack
+/// frame with the other commands. The larger frame would delay the first response of `acp`.
 #[inline(never)]
 fn run_with_logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
     let telemetry = telemetry::start_telemetry();

@@ -174,8 +174,8 @@ impl KeyStore {
         let Err(why) = self.keyring.write(name, key.expose()) else {
             let noted = self.save_login(name, Login::new(base_url, None));
             if noted.is_err() {
-                // If the new key stayed in the keyring, an older login in the file would use it,
-                // perhaps at another server.
+                // The file may still contain an older login, perhaps for another server. If the new
+                // key stayed in the keyring, the older login would use it.
                 drop(self.keyring.remove(name));
             }
             return noted.map(|_| KeyLocation::Keyring);

@@ -292,8 +292,8 @@ impl ModelSelector {
     }
 
     /// Returns the default model of a provider: the first configured model, or else the built-in
-    /// default. Returns `None` if the server is not at the provider's own address, because only
-    /// that server can list its models.
+    /// default. If the provider's URL is not the default, a server there may not have the built-in
+    /// default. In this case, returns `None`, and the server's list of models must be requested.
     fn provider_default_model(&self, provider: Provider) -> Option<(Provider, String)> {
         let configured = self.config.provider(provider);
         if let Some(model) = configured.models.as_ref().and_then(|models| models.value.first()) {

@@ -58,7 +58,7 @@ pub(crate) fn start_telemetry() -> Telemetry {
 }
 
 /// Returns the user's filter without one target. The events of this target are never logged,
-/// because the SDK of MCP writes the authorization codes of logins there.
+/// because the SDK of MCP writes the authorization codes of logins to this target.
 fn without_secrets(filter: EnvFilter) -> impl Filter<Registry> + Send + Sync {
     filter.and(filter_fn(|event| !event.target().starts_with("rmcp::transport::auth")))
 }

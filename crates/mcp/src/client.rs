@@ -78,7 +78,8 @@ struct ToolChanges {
     listed: u64,
 }
 
-/// Passes the progress and the requests of a server to a call. Dropping this value ends this.
+/// Passes the progress and the requests of a server to a call. When this value is dropped, nothing
+/// more is passed to the call.
 #[derive(Debug)]
 pub(crate) struct CallRoute {
     messages: ServerMessages,
@@ -272,7 +273,8 @@ impl ServerMessages {
                 if capabilities.pages && url.len() <= MAX_PAGE_URL_BYTES =>
             {
                 let url = Url::parse(&url).ok()?;
-                // The user decides by the host. A user name in the URL could look like the host.
+                // The user decides by the host of the URL. A user name in the URL could look like
+                // the host, so such a URL is refused.
                 let is_page = matches!(url.scheme(), "https" | "http")
                     && url.username().is_empty()
                     && url.password().is_none();

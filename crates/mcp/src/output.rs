@@ -126,8 +126,8 @@ impl MessageScan {
 
 /// Limits the rate at which the output of a server is read.
 pub(crate) struct ReadRate {
-    /// The time at which the bytes and messages that were read so far would be reached at the
-    /// maximum rate.
+    /// The time at which a server that writes at the maximum rate would have written the bytes and
+    /// messages that were read so far.
     paid_until: Instant,
 }
 

@@ -49,8 +49,8 @@ impl McpClientCapabilities {
     }
 }
 
-/// Answers the requests of servers. A request belongs to a running call of one of the server's tools.
-/// If the call ends first, the future is dropped.
+/// Answers the requests of servers. A request belongs to a running call of one of the server's
+/// tools. If the call ends first, the future is dropped.
 pub trait McpRequestHandler: Send + Sync {
     /// Asks the user a question of a server. `call` is the call for which the server asks. `None`
     /// if several calls of the server run, because the call is then unknown.

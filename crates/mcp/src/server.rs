@@ -36,7 +36,7 @@ pub(crate) struct RunningServer {
     /// Cancelled when the connection is closed.
     closed: CancellationToken,
     program: Option<ServerProgram>,
-    /// The login, which a program does not have.
+    /// The login. `None` if the server is a program.
     login: Option<Arc<ServerLogin>>,
 }
 

@@ -105,8 +105,8 @@ enum EntryState {
 impl McpServers {
     /// Starts servers in the background. Their tools appear in `live_tools` when they are ready, in
     /// the order of `configs`. `name` and `version` are those of the agent. If `sandbox` is `None`,
-    /// servers whose configuration requests a sandbox do not start. `capabilities` states which requests
-    /// of servers the [handler](Self::set_request_handler) answers.
+    /// servers whose configuration requests a sandbox do not start. `capabilities` states which
+    /// requests of servers the [handler](Self::set_request_handler) answers.
     ///
     /// Must be called inside a tokio runtime. If several servers have the same name, only the first
     /// of them is used.
@@ -205,8 +205,7 @@ impl McpServers {
         entries.map(|entry| entry.config.name.clone()).collect()
     }
 
-    /// Creates a notice later for each server that is starting now, as soon as that server is
-    /// ready.
+    /// For each server that is starting now, a notice is created as soon as the server is ready.
     pub fn announce_late_starts(&self) {
         for entry in &self.state.entries {
             entry.is_late.store(entry.is_starting(), Ordering::Relaxed);

@@ -36,7 +36,7 @@ pub(crate) struct McpTool {
     pub(crate) name: String,
     pub(crate) server: Arc<ServerConnection>,
     pub(crate) definition: Arc<ToolDefinition>,
-    /// The first definition that the session received, if this definition was different.
+    /// The first definition that the session received. `None` if the definition has not changed.
     pub(crate) earlier: Option<Arc<FirstDefinition>>,
 }
 

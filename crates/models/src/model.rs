@@ -126,8 +126,8 @@ pub struct ModelCapabilities {
     /// Whether the model follows its prompts, or a script file, literally. Instructions, notices
     /// and summaries have no effect on such a model.
     pub scripted: bool,
-    /// Whether every prompt must be a command. The agent adds no text to such a prompt. A failed
-    /// call of such a model was requested by the user.
+    /// Whether every prompt must be a command. The agent adds no text to such a prompt. The user
+    /// requests each call of such a model, so `callboard exec` fails if a call fails.
     pub commands: bool,
     /// Maximum number of tokens of a request and its reply together, if known.
     pub context_tokens: Option<u64>,

@@ -75,8 +75,8 @@ impl Agent {
         normalized(&self.scratch, &dialogue)
     }
 
-    /// Returns the messages from the first prompt or load on, with one message per line. `→` marks a
-    /// message from the client, and `←` a message from the agent.
+    /// Returns the messages from the first prompt or load on, with one message per line. `→` marks
+    /// a message from the client, and `←` a message from the agent.
     ///
     /// Messages are omitted if their timing varies: the list of commands, which may arrive at any
     /// moment, and the progress of a call. The last update of a call shows all fields that have

@@ -43,8 +43,8 @@ const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
 const AT_CLIENT: usize = 3;
 
 /// Runs one turn for each set of client features: files and terminals, only files, only terminals,
-/// and neither. Returns 0 if no turn contains a mistake, and otherwise an error with the mistakes
-/// of the first such turn.
+/// and neither. If a turn contains mistakes, returns an error that lists them, without running the
+/// remaining turns. Otherwise returns 0.
 pub(super) fn acpx_turns_with_mistakes(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
     let modules = install_acpx(built)?;
     for options in [&[][..], &["--no-terminal"], &["--no-fs"], &["--no-terminal", "--no-fs"]] {

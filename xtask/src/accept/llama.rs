@@ -47,8 +47,8 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 const TURN_TIMEOUT: Duration = Duration::from_secs(420);
 
 /// Runs two turns, and returns the number of failed turns. The first turn must stream text, and the
-/// second must call a tool by a JSON Schema. The second turn is tried up to n times, because the
-/// model may choose not to call a tool.
+/// second must call a tool with a reply that follows a JSON Schema. The second turn is tried up to
+/// n times, because the model may choose not to call a tool.
 pub(super) fn failed_llama_turns(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let python = install_llama_cpp(built)?;
     let server = LlamaServer::start(&python)?;
@@ -87,7 +87,7 @@ fn does_model_call_tool(
 }
 
 /// Runs a turn in a new process, until one of its updates matches. Returns whether an update
-/// matched. A matched turn is cancelled, because a tiny model may never stop.
+/// matched. After a match, the turn is cancelled, because a tiny model may never stop.
 fn run_turn_until_match(
     built: &ReleasePrograms,
     server: &LlamaServer,

@@ -26,7 +26,7 @@ const SCRIPTED_TURNS: usize = 500;
 const HOSTILE_CALL_TIME: Duration = Duration::from_millis(500);
 /// Delay between two turns of the session without a hostile server.
 const TURN_INTERVAL: Duration = Duration::from_millis(10);
-/// Rounds beside a silent server in place of a hostile server, for each lane.
+/// Number of rounds of each lane in which a silent server takes the place of the hostile server.
 const SILENT_ROUNDS: usize = 12;
 
 /// The behaviours of the example `mcp_server`: kinds of floods, faults of `initialize`, faults of
@@ -82,9 +82,9 @@ const BEHAVIOURS: [&[&str]; 5] = [
 /// The figures of an agent with hostile servers.
 struct HostileFigures {
     peak_mib: f64,
-    /// Milliseconds by which the 99th percentile of the times is longer than beside silent servers.
-    /// The times are those of calls in the same session or of turns in another session, whichever
-    /// are longer.
+    /// The 99th percentile of times beside hostile servers minus the 99th percentile beside silent
+    /// servers, in milliseconds. There is one difference for calls in the same session and one for
+    /// turns in another session; this field is the larger difference.
     delay_ms: f64,
 }
 
@@ -94,8 +94,8 @@ pub(super) fn peak_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskEr
     Ok(run_beside_hostile_servers(built, n)?.peak_mib)
 }
 
-/// Returns the milliseconds by which calls of other servers, or turns of other sessions, take longer
-/// beside n hostile servers.
+/// Returns the milliseconds by which calls of other servers, or turns of other sessions, take
+/// longer beside n hostile servers.
 pub(super) fn call_delay(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(run_beside_hostile_servers(built, n)?.delay_ms)
 }

@@ -342,8 +342,9 @@ impl ReceivedOutput {
     }
 }
 
-/// Returns the end offset of `view` in the whole output. Returns `None` if a piece of `view` is not
-/// at the offset that the gaps before it imply. `has` returns whether a piece occurs at an offset.
+/// Returns the end offset of `view` in the whole output. A gap contains the number of omitted
+/// bytes. Returns `None` if a piece of `view` is not at the offset that results from the gaps
+/// before the piece. `has` returns whether a piece occurs at an offset.
 pub(super) fn end_offset_if_pieces_match(
     view: &str,
     has: impl Fn(usize, &str) -> bool,

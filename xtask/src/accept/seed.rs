@@ -39,7 +39,7 @@ impl Seed {
 pub(super) struct Random(u64);
 
 impl Random {
-    /// Creates a generator from its own seed, e.g. that of one of several threads.
+    /// Creates a generator from a separate seed, e.g. for one of several threads.
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }

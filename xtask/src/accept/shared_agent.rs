@@ -293,8 +293,9 @@ impl<'a> SharedSession<'a> {
         self.agent.send_request("session/prompt", &params, &self.sender)
     }
 
-    /// Runs a turn, allows every call, and declines every form. If the turn still runs when `cancel_after` has passed
-    /// since the end of the call whose title begins with `awaited`, cancels the turn.
+    /// Runs a turn, allows every call, and declines every form. After the call whose title begins
+    /// with `awaited` has ended, waits for the time `cancel_after`. If the turn still runs then,
+    /// cancels it.
     pub(super) fn run_turn(
         &self,
         awaited: &str,

@@ -152,8 +152,9 @@ impl ToolCallView {
         })
     }
 
-    /// Returns the end offset of the displayed text in the whole output. Returns `None` if a piece
-    /// of the text is not at the offset that the gaps before it imply.
+    /// Returns the end offset of the displayed text in the whole output. A gap contains the number
+    /// of omitted bytes. Returns `None` if a piece of the text is not at the offset that results
+    /// from the gaps before the piece.
     fn end_offset_if_output_matches(&self, shown: &str) -> Option<usize> {
         let view = match shown {
             "" => "",

@@ -102,7 +102,7 @@ struct LoadUpdates {
 }
 
 /// Loads a session in a new process. The updates are parsed after the response has arrived, so the
-/// only work of the client that is measured is the reading of lines.
+/// measured time does not include the parsing.
 fn receive_load(
     program: &Path,
     scratch: &ScratchFolders,

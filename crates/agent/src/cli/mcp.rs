@@ -184,8 +184,9 @@ fn add_server(args: McpAddArgs) -> ExitCode {
 
 type ServerFields = Vec<(&'static str, toml::Value)>;
 
-/// Converts the arguments to keys and values of the configuration. Returns an error if they contain a
-/// secret, or would depend on the folder in which a session runs.
+/// Converts the arguments to keys and values of the configuration. Returns an error if the
+/// arguments contain a secret, or if their meaning would depend on the folder in which a session
+/// runs.
 fn server_fields(args: McpAddArgs) -> Result<ServerFields, String> {
     let assignments = check_server_args(&args)?;
     let strings = |list: Vec<String>| toml::Value::from(list);

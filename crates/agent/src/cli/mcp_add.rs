@@ -82,8 +82,8 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), variable.to_owned()))
 }
 
-/// Returns whether a text is the name of a variable. The value of a variable may have the same form
-/// as a name.
+/// Returns whether a text is the name of a variable and not its value. A value may have the form of
+/// a name, so texts that look like a token or contain a known secret are not accepted.
 fn is_name_of_variable(name: &str) -> bool {
     is_variable_name(name) && !has_token_shape(name) && !is_known(name)
 }

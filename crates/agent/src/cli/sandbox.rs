@@ -105,8 +105,8 @@ fn exit_code(status: std::process::ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Prints which sandbox works here, its weak points, and how to get a better one. The exit code is 0
-/// if there is a sandbox.
+/// Prints which sandbox works here, its weak points, and how to get a better one. The exit code is
+/// 0 if there is a sandbox.
 pub(super) fn diagnose_sandbox() -> ExitCode {
     let probe = probe_isolation();
     let policy = project_policy(None).ok().map(|(_, policy)| policy);

@@ -75,8 +75,8 @@ struct ToolNames {
 }
 
 impl McpServerSection {
-    /// Converts the section. Relative paths are relative to `folder`. Returns an error if the section
-    /// does not describe exactly one server.
+    /// Converts the section. Relative paths are relative to `folder`. Returns an error if the
+    /// section does not describe exactly one server.
     pub(super) fn to_server_config(
         &self,
         name: &str,
@@ -162,7 +162,8 @@ impl McpServerSection {
         Ok(login)
     }
 
-    /// Returns the variables of the server. Values that look secret are redacted in all later output.
+    /// Returns the variables of the server. Values that look secret are redacted in all later
+    /// output.
     fn variables(&self, env: &[(String, String)]) -> BTreeMap<String, String> {
         let written = self.env.iter().filter(|(name, value)| is_secret(name, value));
         written.for_each(|(_, value)| secrets::add_to_redact(value));

@@ -1,8 +1,9 @@
 //! Adds and removes MCP servers in the text of the configuration file. Everything else in the text
 //! stays as it is, byte for byte.
 //!
-//! The parser only locates values: a text that is written anew would lose line ends or layout. Each
-//! result is parsed again, and must differ from the original text only by the one server.
+//! The parser is only used to locate values in the text. If the parsed values were written anew,
+//! line ends and layout would be lost. Each result is parsed again, and must differ from the
+//! original text only by the added or removed server.
 
 use std::ops::Range;
 
@@ -229,7 +230,8 @@ fn spans_in(table: &DeTable<'_>) -> Vec<Range<usize>> {
 }
 
 fn push_spans(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
-    // The place of a table is its header, or its first key if it has neither header nor braces.
+    // The place of a table is its header or its braces. If it has none of them, its place is its
+    // first key.
     spans.push(value.span());
     match value.get_ref() {
         DeValue::Table(table) => spans.extend(spans_in(table)),

@@ -18,7 +18,7 @@ pub(super) struct WebSection {
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchSection {
     service: String,
-    /// The URL of the search itself. Brave Search and Tavily have a default.
+    /// The URL to which searches are sent. Brave Search and Tavily have a default.
     url: Option<String>,
     /// Name of the variable with the key.
     key_env: Option<String>,

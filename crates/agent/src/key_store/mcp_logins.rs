@@ -113,7 +113,8 @@ mod tests {
         let lock = store.lock("docs").unwrap();
         let file = File::open(&lock_files(&store)[0]).unwrap();
         assert!(file.try_lock().is_err());
-        // Neither another server nor the file of the logins is locked.
+        // The lock applies only to this server: other servers and the file of the logins are not
+        // locked.
         drop(store.lock("other").unwrap());
         store.save("docs", "https://a/mcp", "secret").unwrap();
         drop(lock);

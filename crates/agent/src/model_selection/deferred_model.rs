@@ -158,7 +158,7 @@ impl Model for DeferredModel {
 impl DeferredModelState {
     fn set_chosen_model(&self, provider: Provider, model: String, why: Option<String>) {
         let name = provider.model_spec(&model);
-        // If a model was selected before, that first selection stays valid.
+        // If `chosen` was set before, it keeps its first value.
         drop(self.chosen.set(ModelAndChoiceReason { provider, model, name, why }));
     }
 

@@ -101,8 +101,8 @@ fn metadata_urls(issuer: &str) -> Option<[String; 3]> {
 /// login, and would then receive the refresh token of that login. The SDK checks only some forms of
 /// addresses.
 fn check_issuer(url: &Url, body: &[u8]) -> Result<(), OAuthHttpClientError> {
-    // Metadata of an authorization server without the field `token_endpoint` is not used. Other
-    // documents contain no issuer.
+    // Documents without the field `token_endpoint` need no check: they are not the metadata of an
+    // authorization server, or they are not used.
     let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(body) else { return Ok(()) };
     if !fields.contains_key("token_endpoint") {
         return Ok(());
@@ -115,7 +115,7 @@ fn check_issuer(url: &Url, body: &[u8]) -> Result<(), OAuthHttpClientError> {
 }
 
 /// Returns whether a login to the server `base` may send a request to `url`. TLS is required,
-/// because otherwise others in the network could read the tokens.
+/// because without TLS, other computers in the network could read the tokens.
 fn is_permitted(base: &Url, url: &Url) -> bool {
     match url.scheme() {
         "https" => true,

@@ -47,8 +47,9 @@ impl std::fmt::Debug for McpLoginFlow {
 }
 
 impl McpLoginFlow {
-    /// Prepares a login: finds the authorization server, and registers the agent if the configuration
-    /// has no client. `agent` is the name that the authorization server shows to the user.
+    /// Prepares a login: finds the authorization server, and registers the agent if the
+    /// configuration has no client. `agent` is the name that the authorization server shows to the
+    /// user.
     ///
     /// # Errors
     ///
@@ -127,8 +128,8 @@ impl McpLoginFlow {
     ///
     /// # Errors
     ///
-    /// Returns an error if the login was refused, if it was not finished in time, or if it cannot be
-    /// stored.
+    /// Returns an error if the login was refused, if it was not finished in time, or if it cannot
+    /// be stored.
     pub async fn finish(
         self,
         pasted: impl Stream<Item = String>,
@@ -201,7 +202,7 @@ const OWN_HEADER: &str =
 const NO_STATE: &str = "the URL of the login has no state";
 
 /// Returns the state of a login. The last parameter `state` of the URL is the right one, because
-/// the address of the authorization server may already contain another one.
+/// the address of the authorization server may already contain a parameter of this name.
 fn state_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let parts = url.query_pairs().filter(|(name, _)| name == "state");

@@ -174,9 +174,9 @@ impl FileVersions {
         }
     }
 
-    /// Lists the files that have changed since the model read or wrote them, and the files of removed
-    /// prompts. The versions of the listed files are removed, because the model no longer knows these
-    /// files. Blocks while it reads files.
+    /// Lists the files that have changed since the model read or wrote them, and the files of
+    /// removed prompts. The versions of the listed files are removed, because the model no longer
+    /// knows these files. Blocks while it reads files.
     pub(crate) fn take_changes_report(&mut self, workspace: &Workspace) -> Option<String> {
         let (mut changed, mut gone, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
         self.0.retain_mut(|TrackedFile { path, version, .. }| {

@@ -32,7 +32,8 @@ impl StoredKnownFiles {
         if is_same { self.files } else { Vec::new() }
     }
 
-    /// Reads the stored files. If they are missing or damaged, the model is not notified of changes.
+    /// Reads the stored files. If they are missing or damaged, the model is not notified of
+    /// changes.
     pub(super) fn read(parts: &StoredParts) -> Self {
         let part = parts.parts.get(PART).and_then(|json| serde_json::from_str(json).ok());
         part.unwrap_or_default()

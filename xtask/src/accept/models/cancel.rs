@@ -25,8 +25,8 @@ struct TurnCancelPoint {
     before: Option<fn() -> Value>,
     /// The model's answer in the cancelled turn. The answer does not end before the point.
     answer: fn() -> Value,
-    /// Returns whether an update shows that the turn has reached the point. The function is missing
-    /// if no update shows it.
+    /// Returns whether an update shows that the turn has reached the point. `None` if no update
+    /// shows this.
     is_there: Option<fn(&Value) -> bool>,
     /// Minimum delay between the point and the cancel, in milliseconds. After this delay, the model
     /// has received the request.

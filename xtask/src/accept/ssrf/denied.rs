@@ -51,8 +51,8 @@ pub(super) const ADDRESSES: &[(&str, Kind)] = &[
     ("2a02:7b40::2", "machine-local"),
 ];
 
-/// Hosts of URLs with a part of the reason for which the URL is refused. A host may contain user
-/// information before an `@`.
+/// Hosts of URLs, each with a part of the message with which the URL is refused. A host may contain
+/// user information before an `@`.
 pub(super) const SPELLINGS: &[(&str, &str)] = &[
     ("127.0.0.1", "127.0.0.1 is a loopback"),
     ("127.0.0.1.", "127.0.0.1 is a loopback"),
@@ -153,7 +153,7 @@ pub(super) const SPELLINGS: &[(&str, &str)] = &[
 ];
 
 /// Whole URLs of denied hosts, e.g. in forms that some parsers misread, each with a part of the
-/// reason for which the URL is refused.
+/// message with which the URL is refused.
 pub(super) const URLS: &[(&str, &str)] = &[
     ("http://127.0.0.1#@93.184.216.34/", "127.0.0.1 is a loopback"),
     ("http://127.0.0.1?@93.184.216.34/", "127.0.0.1 is a loopback"),
@@ -173,7 +173,7 @@ pub(super) const URLS: &[(&str, &str)] = &[
     ("file://127.0.0.1/etc/passwd", "file"),
 ];
 
-/// Targets of redirects in unusual forms, each with a part of the reason for which the target is
+/// Targets of redirects in unusual forms, each with a part of the message with which the target is
 /// refused.
 pub(super) const LOCATIONS: &[(&str, &str)] = &[
     ("//127.0.0.1/", "127.0.0.1 is a loopback"),

@@ -53,7 +53,7 @@ fn names_are_quoted_if_they_need_it() {
 #[test]
 fn a_server_is_removed_with_its_comments_in_each_form() {
     for (text, expected) in [
-        // Sections, with comments that belong to them or not.
+        // Sections. Some of the comments belong to the removed section.
         ("[mcp_servers.b]\ncommand = 'x'\n", ""),
         ("[mcp_servers.b]\ncommand = 'x'\n\n[c]\n", "[c]\n"),
         ("[mcp_servers.b]\ncommand = 'x'\n[c]\n", "[c]\n"),
@@ -64,7 +64,7 @@ fn a_server_is_removed_with_its_comments_in_each_form() {
         ("[mcp_servers.b]\nurl = 'x'\n# about c\n[c]\n", "# about c\n[c]\n"),
         ("a = 1\r\n\r\n[mcp_servers.b]\r\nurl = 'x'\r\n\r\n[c]\r\n", "a = 1\r\n\r\n[c]\r\n"),
         ("a = 1\n\n[mcp_servers.b]\nurl = 'x'", "a = 1\n"),
-        // The sections of a server, together and apart.
+        // Several sections of one server, next to each other or with another section between them.
         (
             "[mcp_servers.b]\n# c\nurl = 'x'\n\n# the tools\n[mcp_servers.b.tools]\nallow = ['[c]']\n\n[c]\n",
             "[c]\n",
