@@ -133,7 +133,8 @@ async fn the_user_sees_one_question_at_a_time_and_few_wait() {
     let prompt = agent.prompt("go").await;
     agent.until(|client| !client.forms.is_empty()).await;
     let log = log(&agent.scratch, "one");
-    // At most 8 requests are handled at the same time, so the other 52 are answered at once.
+    // At most 8 requests are handled at the same time. The other 52 of the 60 requests are refused
+    // at once.
     until_logged(&log, "\nanswer ", 52).await;
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");

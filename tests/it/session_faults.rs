@@ -1,4 +1,4 @@
-//! Stored sessions, if a session is damaged, if the disk fails, or if another process has opened
+//! Faults of stored sessions: a session is damaged, the disk fails, or another process has opened
 //! the session.
 
 use std::fs::{self, OpenOptions};

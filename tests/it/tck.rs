@@ -1,4 +1,4 @@
-//! Rows of the ACP conformance kit for protocol version 1, as far as no other test covers them.
+//! The rows of the ACP conformance kit for protocol version 1 that no other test covers.
 //!
 //! In every test, the client of the harness checks TRANSPORT-001/002, JSONRPC-001..003, ERROR-001,
 //! SCHEMA-001/002, SESSION-002, PROMPT-002, CANCEL-002 and CLIENTCAP-001..003. `cancel.rs` covers

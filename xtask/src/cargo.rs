@@ -16,8 +16,9 @@ pub(crate) fn check_format(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) 
 }
 
 /// Lints all targets with all features. Some libraries are also checked alone, with fewer features
-/// than the default, because other members enable the missing features in a build of the workspace.
-/// The step `package` checks each library with its default features.
+/// than the default. A build of the workspace cannot show that a library needs a missing feature,
+/// because other members enable this feature. The step `package` checks each library with its
+/// default features.
 pub(crate) fn lint_and_check_features(
     workspace: &Workspace,
     _: &mut Ui<'_>,

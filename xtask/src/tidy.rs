@@ -131,7 +131,7 @@ fn check_required_documents(paths: &[&str]) -> Vec<Violation> {
         .collect()
 }
 
-/// The folder of pages that others have written, and of their snapshots.
+/// The folder with web pages of other authors, and with snapshots of these pages.
 const PAGES: &str = "crates/tools/tests/pages/";
 
 /// Checks one file with all rules for its type.

@@ -15,8 +15,8 @@ impl<'a> Ui<'a> {
         Self { out }
     }
 
-    /// Writes one line of the result to stdout. Flushes stdout, because child processes write to it
-    /// too.
+    /// Writes one line of the result to stdout. Child processes also write to stdout, so stdout is
+    /// flushed to keep the order of the lines.
     pub(crate) fn print_result_line(&mut self, text: impl Display) {
         writeln!(self.out, "{text}").and_then(|()| self.out.flush()).ok();
     }

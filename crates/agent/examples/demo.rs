@@ -227,7 +227,7 @@ fn first_line(project: &Path) -> Result<(String, String), DemoError> {
     }
 }
 
-/// Copies the files of a folder that git does not ignore, up to a limit. Returns the number of
+/// Copies a folder without the files that git ignores. Stops at a limit. Returns the number of
 /// copied files.
 fn copy_project(source: &Path, target: &Path) -> Result<usize, DemoError> {
     fs::create_dir_all(target)?;

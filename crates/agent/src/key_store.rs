@@ -211,9 +211,10 @@ impl KeyStore {
         if had.is_empty() {
             return Ok(had);
         }
-        // The keyring may contain a key even if the login's key is in the file, because the keyring
-        // may have stored the key after the time limit. Many systems have no keyring, so an error
-        // of the keyring matters only if the keyring is known to contain a key.
+        // If the keyring did not answer within the time limit, the key was stored in the file, but
+        // the keyring may have stored the key later too. The key is therefore always removed from
+        // the keyring. Many systems have no keyring, so an error of the keyring matters only if the
+        // keyring is known to contain a key.
         let removed = had.iter().map(|name| (*name, self.keyring.remove(name)));
         let is_kept = |name: &str| logins[name].may_be_in_keyring();
         let kept = removed.filter_map(|(name, removed)| Some((name, removed.err()?)));

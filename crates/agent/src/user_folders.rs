@@ -8,8 +8,8 @@ pub(crate) fn state_folder(env: &[(String, String)]) -> Option<PathBuf> {
     user_folder(env, "XDG_STATE_HOME", ".local/state")
 }
 
-/// Returns callboard's folder below the folder that a variable contains, or else below the folder
-/// `in_home` of the user's home.
+/// Returns the folder `callboard` in the folder that the variable `name` contains. If the variable
+/// does not contain an absolute path, uses the folder `in_home` in the user's home instead.
 pub(crate) fn user_folder(env: &[(String, String)], name: &str, in_home: &str) -> Option<PathBuf> {
     let named = |name: &str| {
         let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);

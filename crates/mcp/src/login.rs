@@ -29,7 +29,7 @@ pub struct McpLoginClient {
     /// The issuer of the authorization server at which the client is registered, e.g.
     /// `https://login.example.org`. The client is not used at other authorization servers. If the
     /// client has a secret, the issuer is required: without it, the server could name any
-    /// authorization server, and this one would receive the secret.
+    /// authorization server, which would then receive the secret.
     pub issuer: Option<String>,
 }
 

@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for LimitedReader<R, F> {
     }
 }
 
-/// The state after the part of a message that was read so far.
+/// The state of scanning the current message, of which a part was already read.
 #[derive(Default)]
 struct MessageScan {
     bytes: usize,

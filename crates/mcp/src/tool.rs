@@ -160,7 +160,8 @@ async fn wrong_result(definition: &ToolDefinition, result: &CallToolResult) -> O
     }
 }
 
-/// The error code of a server if a tool needs a page that the user has not finished yet.
+/// The error code with which a server answers a call if the tool needs a page that the user has not
+/// finished yet.
 const URL_ELICITATION_REQUIRED: model::ErrorCode = model::ErrorCode(-32042);
 
 impl ServerConnection {
@@ -179,8 +180,8 @@ impl ServerConnection {
         let running = RunningCall::new(call.clone(), titles.clone(), request.clone());
         let route = self.messages.route_to_call(sent.progress_token.clone(), running);
         let mut answer = pin!(sent.await_response());
-        // The timeout of the SDK is not used, because it would wait until the server has read a
-        // notification.
+        // The timeout of the SDK is not used. After the timeout, the SDK would wait until the
+        // server has read a notification.
         let answer = loop {
             tokio::select! {
                 answer = &mut answer => break Ok(answer),

@@ -1,4 +1,4 @@
-//! An agent with one custom tool that sends more updates than any client reads.
+//! An agent with one custom tool. The tool sends more updates than any client reads.
 //!
 //! The example shows how to build an agent with the library: a `Tool`, the tool's titles, and the
 //! same transport and sessions as in the `callboard` program. `cargo xtask accept slow-client` and

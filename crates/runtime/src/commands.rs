@@ -131,7 +131,7 @@ impl SlashCommands {
         }
     }
 
-    /// Removes the commands that need a stored session, unless the session is stored.
+    /// If the session is not stored, removes the commands that need a stored session.
     pub(crate) fn retain_for_session(&mut self, is_stored: bool) {
         Arc::make_mut(&mut self.0).retain(|command| is_stored || !command.needs_storage);
     }

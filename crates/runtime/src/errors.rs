@@ -152,7 +152,7 @@ pub(crate) fn busy_error(what: &str) -> Error {
     error_with_reason(ErrorReason::Busy, what)
 }
 
-/// Returns the error for a prompt while the maximum number of prompts wait.
+/// Returns the error for a prompt that would exceed the maximum number of waiting prompts.
 pub(crate) fn too_many_waiting_prompts_error() -> Error {
     let waiting = limits::MAX_WAITING_PROMPTS;
     busy_error(&format!("The limit of waiting prompts is {waiting}; wait for the turn to end"))

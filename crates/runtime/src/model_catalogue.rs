@@ -36,10 +36,10 @@ pub trait ModelCatalogue: Send + Sync + fmt::Debug {
     /// Returns the capabilities that at least one of the models has. The default is no
     /// capabilities.
     ///
-    /// The agent announces support for images and audio to clients if these capabilities, the
-    /// agent's own model or the [initial model](Self::initial_model) support them. This method is
-    /// called before the first session, so the result must include models that users can choose
-    /// later.
+    /// The agent announces to clients that it supports images (or audio) if they are among these
+    /// capabilities, or if the agent's own model or the [initial model](Self::initial_model)
+    /// supports them. This method is called before the first session, so the result must include
+    /// models that users can choose later.
     fn combined_capabilities(&self) -> ModelCapabilities {
         ModelCapabilities::default()
     }

@@ -34,7 +34,7 @@ use crate::lock::lock;
 use crate::permission_mode::PermissionMode;
 use crate::{errors, limits};
 
-/// The options of an open session, and their last state that the client has received.
+/// The options of an open session, and the values of the options that the client received last.
 pub(crate) struct SessionOptions {
     handle: SessionHandle,
     commands: CommandMenuFn,
@@ -90,7 +90,7 @@ impl SessionOptions {
         Arc::new(Self { handle, commands: Box::new(commands), folders, state })
     }
 
-    /// Sends the slash commands to the client, which must know the session by now.
+    /// Sends the slash commands to the client. The client must already know the session.
     pub(crate) fn send_commands(&self) {
         let commands = lock(&self.state).advertised.commands.clone();
         self.handle.send_state(commands);
@@ -158,14 +158,14 @@ impl SessionOptions {
         self.advertise_changes_and_answer(&mut state, by);
     }
 
-    /// Sets the thought level, which applies from the next request to a model on.
+    /// Sets the thought level of the next and all later requests to a model.
     pub(crate) fn set_effort(&self, effort: Option<Effort>, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_effort(effort);
         self.advertise_changes_and_answer(&mut state, by);
     }
 
-    /// Opens a model, which applies from the next request to a model on. If several changes are in
+    /// Opens a model, which receives the next and all later requests. If several changes are in
     /// progress, the change that was requested last takes effect.
     ///
     /// # Errors

@@ -98,7 +98,8 @@ fn is_within_roots(folder: &Path, roots: &[PathBuf]) -> bool {
     roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))
 }
 
-/// Saves the rules of one session that also apply to other sessions, in the order of their changes.
+/// Saves rules of one session that also apply to other sessions, e.g. the rules of the project. The
+/// changes of these rules are saved in their order.
 pub(crate) struct RulePersister {
     handle: SessionHandle,
     store: Arc<dyn RuleStore>,

@@ -74,8 +74,8 @@ pub(crate) struct SessionSetup {
     pub(crate) known_files: Vec<KnownFile>,
 }
 
-/// Saves remembered rules after each answer to a permission request. Rules that cannot be saved are
-/// logged, and listed as rules of the session only.
+/// Saves remembered rules after each answer to a permission request. If a rule cannot be saved,
+/// this is logged, and the rule applies only to this session.
 fn save_rules_after_answers(
     client: ClientSessionBuilder,
     keeper: Arc<RulePersister>,

@@ -10,8 +10,8 @@ pub(crate) fn session_span(id: &impl std::fmt::Display) -> Span {
     tracing::info_span!(target: TARGET, "session", %id)
 }
 
-/// Creates the span of a turn. Its parent is the span that the client sent, otherwise the current
-/// span.
+/// Creates the span of a turn. Its parent is the span that the client sent. If the client sent no
+/// span, its parent is the current span.
 pub(crate) fn turn_span(id: &str, model: &str, trace: &TraceContext) -> Span {
     let traceparent = trace.traceparent.as_deref();
     let span =
@@ -24,7 +24,7 @@ pub(crate) fn turn_span(id: &str, model: &str, trace: &TraceContext) -> Span {
 /// The target of these spans, for filters.
 const TARGET: &str = "callboard";
 
-/// Sets the span that a client sent as the parent of another span.
+/// If the client sent a span, makes it the parent of `span`.
 #[cfg(feature = "otlp")]
 fn set_remote_parent(span: &Span, trace: &TraceContext) {
     use std::collections::HashMap;

@@ -298,8 +298,8 @@ impl ReceivedOutput {
     /// Returns the output as displayed by the client.
     fn displayed_output(&self, output: &ExpectedOutput) -> Option<String> {
         if output.end == "\r\n" {
-            // The agent resets the colours before each gap, which is not part of the command's
-            // output.
+            // Before each gap, the agent resets the colours. This reset is not part of the
+            // command's output.
             return Some(self.terminal.replace("\u{1b}[0m\n[… ", "\n[… "));
         }
         let text =

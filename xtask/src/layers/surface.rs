@@ -115,8 +115,8 @@ impl<'a> ExternalCode<'a> {
     }
 }
 
-/// Returns the Rust code in the documentation of a file: in the doc comments of a Rust file, or in
-/// any other file as Markdown.
+/// Returns the Rust code in the documentation of a file. Of a Rust file, the doc comments are
+/// searched. Any other file is read as Markdown.
 fn code_in_docs(path: &str, text: &str) -> String {
     let is_rust = path.ends_with(".rs");
     let (mut found, mut is_code, mut is_fenced) = (String::new(), false, false);

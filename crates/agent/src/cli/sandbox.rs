@@ -152,5 +152,6 @@ fn report(probe: &IsolationProbe, policy: Option<&SandboxPolicy>) -> String {
     text
 }
 
-/// Maximum number of weak points that are listed: one for each protected name would be too much.
+/// Maximum number of weak points that are listed. There may be one weak point for each protected
+/// name, so a complete list would be too long.
 const MAX_LISTED_GAPS: usize = 12;

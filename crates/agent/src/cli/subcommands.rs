@@ -179,8 +179,9 @@ fn create_base_agent(
     }
 }
 
-/// Returns the configuration file and its folder, which are protected under any path. If the file
-/// is a symbolic link, its target is protected too.
+/// Returns the paths of the configuration file and its folder, for
+/// [`CodingAgent::with_guarded_path`]. Guarded files are protected under any path, and so are the
+/// targets of symbolic links.
 pub(super) fn guarded_config_paths(env: &[(String, String)]) -> Vec<PathBuf> {
     let config = config::config_file_path(env);
     config.iter().flat_map(|file| file.ancestors().take(2)).map(Path::to_owned).collect()

@@ -101,8 +101,8 @@ fn metadata_urls(issuer: &str) -> Option<[String; 3]> {
 /// login, and would then receive the refresh token of that login. The SDK checks only some forms of
 /// addresses.
 fn check_issuer(url: &Url, body: &[u8]) -> Result<(), OAuthHttpClientError> {
-    // Documents without the field `token_endpoint` need no check: they are not the metadata of an
-    // authorization server, or they are not used.
+    // The metadata of an authorization server is only used if it has the field `token_endpoint`.
+    // Documents without this field therefore need no check.
     let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(body) else { return Ok(()) };
     if !fields.contains_key("token_endpoint") {
         return Ok(());

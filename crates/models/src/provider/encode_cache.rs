@@ -99,7 +99,7 @@ impl WeakSource {
     }
 }
 
-/// The encoded form of an owner.
+/// The encoded form of a message or a tool list that owns cached texts.
 #[derive(Debug, Default)]
 enum EncodedForm {
     #[default]

@@ -1,11 +1,11 @@
 //! The cached JSON of the messages at the beginning of a session's next request.
 //!
 //! Each request contains the whole session. If the model library encoded every message again, the
-//! cost of a request would grow with the length of the session. The encodings of two messages do
-//! not depend on each other if there is a reply between them. Therefore, the JSON of a message is
-//! cached as soon as a later request contains a reply after the message. The library receives one
-//! short placeholder message instead of all cached messages, and the cached JSON replaces this
-//! placeholder in the encoded body.
+//! cost of a request would grow with the length of the session. If there is a reply between two
+//! messages, the encodings of these messages do not depend on each other. Therefore, the JSON of a
+//! message is cached as soon as a later request contains a reply after the message. The library
+//! receives one short placeholder message instead of all cached messages, and the cached JSON
+//! replaces this placeholder in the encoded body.
 
 use std::{
     borrow::Cow,

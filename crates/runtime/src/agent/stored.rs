@@ -452,7 +452,8 @@ impl Connection {
     async fn opened_store(&self) -> Result<OpenedStore> {
         let stored = self.agent.stored.as_ref().ok_or_else(errors::sessions_not_stored_error)?;
         let stored = stored.clone();
-        // A store that hangs is opened once, and each request waits for it for a limited time.
+        // Opening the store may hang. A separate task continues the attempt, and each request waits
+        // only for a limited time.
         let opening = tokio::spawn(async move { stored.open_if_needed().await });
         match tokio::time::timeout(limits::STORE_OPEN_TIMEOUT, opening).await {
             Ok(Ok(opened)) => opened.map_err(|error| errors::session_store_error(&error)),

@@ -107,8 +107,8 @@ impl Drop for Terminal {
     }
 }
 
-/// Converts an exit status. A code above `i32::MAX` becomes `i32::MAX`, so that it does not count
-/// as success.
+/// Converts an exit status. A code that does not fit into an `i32` becomes `i32::MAX`, which is a
+/// failure too.
 fn exit_from_status(status: TerminalExitStatus) -> TerminalExit {
     let code = status.exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
     TerminalExit { code, signal: status.signal }

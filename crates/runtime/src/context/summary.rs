@@ -160,8 +160,7 @@ fn transcript_entry(message: &ChatMessage, max: usize) -> String {
             let parts: Vec<_> = parts.iter().map(|part| part_excerpt(part, 4 * max)).collect();
             format!("USER: {}", parts.join("\n"))
         }
-        // Instructions are left out of the summary, because they are sent again after the
-        // compaction.
+        // Instructions need no summary, because they are sent again after the compaction.
         ChatMessage::Context(text) if text.starts_with(instructions::PREFACE) => String::new(),
         ChatMessage::Context(text) if is_replacement(message) => format!("EARLIER: {text}"),
         ChatMessage::Context(text) => format!("NOTE: {}", trim::cut_middle(text, max)),

@@ -52,7 +52,8 @@ pub(super) async fn run_until_closed(
     };
     // A panic outside a turn ends the session, and every prompt is answered.
     drop(AssertUnwindSafe(work).catch_unwind().await);
-    // The prompts are dropped outside of the lock, because each prompt ends its turn on drop.
+    // Dropping a prompt ends its turn. The lock of the queue is therefore released before the
+    // prompts are dropped.
     let left = std::mem::take(&mut *lock(&waiting));
     drop(left);
     client.close(Duration::ZERO).await;

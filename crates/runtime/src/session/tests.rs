@@ -295,7 +295,7 @@ async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
     }
 }
 
-/// A model that replies with one word, and whose method `name` panics once the flag is set.
+/// A model that replies with one word, and whose method `name` panics if the flag is set.
 #[derive(Debug, Default)]
 struct PanickingModel(AtomicBool);
 
@@ -336,7 +336,7 @@ async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
     agent.send_request_and_wait("session/close", json!({ "sessionId": session })).await.unwrap();
 }
 
-/// A catalogue that opens its only model once a message is sent. The method `name` of this model
+/// A catalogue that opens its only model when a message is sent. The method `name` of this model
 /// panics.
 #[derive(Debug)]
 struct HangingCatalogue(Mutex<mpsc::Receiver<()>>);

@@ -498,8 +498,8 @@ impl SessionRecording {
                     let RecordingTarget::Recorder(recorder, _) = &lock(&self.state).target else {
                         return Err(error);
                     };
-                    // Queue an empty write, because it is committed together with the failed writes
-                    // before it.
+                    // An empty write is committed together with the failed writes before it, so the
+                    // result of its commit is also the result of the retry.
                     commit = recorder.queue_changes(Vec::new(), SystemTime::now()).shared();
                 }
                 done => return done,

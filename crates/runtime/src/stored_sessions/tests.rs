@@ -139,7 +139,7 @@ async fn an_item_on_which_the_client_may_rely_is_delivered_after_its_commit() {
     assert!(recording.record_item(&chunk).now_or_never().is_some());
     let call = |patch: ToolCallPatch| OutboxItem::ToolCall("c".into(), patch);
     let new = ToolCallPatch::for_new_call("tool", "Title", ToolKind::Read);
-    // The call ends the message before it, so that message is complete.
+    // The message ends where the call begins, so the message is complete.
     let mut announced = Box::pin(recording.record_item(&call(new)));
     assert!(announced.as_mut().now_or_never().is_none());
     let running = ToolCallPatch::new().with_status(Status::InProgress);

@@ -1,4 +1,4 @@
-//! Tests of which changes of files are reported to the model.
+//! Tests that check which changes of files are reported to the model.
 
 use std::fs;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Tests of which instruction files are sent, when they are sent, and how many of their bytes are
-//! sent.
+//! Tests that check which instruction files are sent, when they are sent, and how many of their
+//! bytes are sent.
 
 use std::fs;
 

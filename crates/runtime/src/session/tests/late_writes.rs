@@ -1,4 +1,5 @@
-//! Tests of late writes of other programs that no later turn would report.
+//! Tests of a late write: another program writes to a file after the session has replaced the file.
+//! Here, no turn follows that could report the write.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

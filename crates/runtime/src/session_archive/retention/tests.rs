@@ -1,4 +1,4 @@
-//! Tests of which sessions are removed, with a store in memory and a state folder.
+//! Tests that check which sessions are removed, with a store in memory and a state folder.
 
 use std::path::PathBuf;
 use std::sync::Arc;

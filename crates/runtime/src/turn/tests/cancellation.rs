@@ -7,8 +7,8 @@ use super::*;
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 
-/// A model that calls tools. Its replies are, in this order: an error (unless `fails_first` is
-/// false), text with parallel calls, calls that need permission, and a reply without calls.
+/// A model that calls tools. Its replies are, in this order: an error (only if `fails_first` is
+/// true), text with parallel calls, calls that need permission, and a reply without calls.
 #[derive(Debug)]
 struct ToolCallingModel {
     fails_first: bool,

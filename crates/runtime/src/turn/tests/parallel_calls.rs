@@ -82,8 +82,8 @@ fn calls(reply: &[RandomCall]) -> reply_endings::FakeModel {
     ])
 }
 
-/// Returns the maximum number of calls that ran at the same time. Panics if a call did not wait for
-/// a call for which it must wait.
+/// Returns the maximum number of calls that ran at the same time. Panics if a call began before the
+/// end of an earlier call for which it must wait.
 fn check_order(reply: &[RandomCall], log: &[Step]) -> usize {
     let at = |step: &Step| log.iter().position(|other| other == step).unwrap();
     for later in 0..reply.len() {
