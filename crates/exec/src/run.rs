@@ -244,8 +244,8 @@ struct ScreenState {
     ui: OutputStream,
     cards: CardRenderer,
     was_refused: bool,
-    /// Whether the ending was printed. Calls that end with the session send their updates after
-    /// that.
+    /// Whether the ending was printed. Calls that end with the session send their updates after the
+    /// ending.
     has_ended: bool,
 }
 

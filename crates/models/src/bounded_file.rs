@@ -1,4 +1,4 @@
-//! Bounded reads of files that users specify: scripts and certificates.
+//! Reads files that users specify (scripts and certificates), up to a maximum size.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};

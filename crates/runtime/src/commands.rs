@@ -195,7 +195,7 @@ pub struct CommandContext<'a> {
     pub(crate) earlier_calls: &'a [(String, ToolUsage)],
     /// The rewinds of the session; `None` if the session is not stored.
     pub(crate) rewind: Option<&'a SessionRewind>,
-    /// The number of the prompt that is the command.
+    /// The number of the prompt that contains the command.
     pub(crate) prompt: u32,
 }
 

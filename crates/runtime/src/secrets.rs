@@ -72,7 +72,7 @@ fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
     Secrets::new(env.into_iter().filter_map(secret))
 }
 
-/// Keeps the secrets that one session redacts up to date.
+/// The secrets that one session redacts. Secrets that become known later are passed to the session.
 pub(crate) struct SessionSecrets {
     handle: SessionHandle,
     live: LiveSecrets,

@@ -17,8 +17,9 @@ use crate::args::ExportFormat;
 use crate::error::SessionsError;
 use crate::show::capabilities_with_terminals;
 
-/// Writes a session to a file that only the user can read. The new file replaces an existing file
-/// only after it is complete. Returns the number of records of the session that could not be read.
+/// Writes a session to a file that only the user can read. If there is already a file, it is
+/// replaced only after the new file is complete. Returns the number of records of the session that
+/// could not be read.
 pub(crate) fn export_to_file(
     archive: &SessionArchive,
     session: &SessionSummary,

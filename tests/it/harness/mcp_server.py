@@ -100,7 +100,7 @@ def call(number, name, arguments, token):
         return
     if name == "busy":
         send({"method": "notifications/tools/list_changed"})
-        # A list of the tools fails after a second.
+        # A request for the list of tools fails after a second, i.e. while the server sleeps.
         time.sleep(3)
     if "page" in arguments:
         error = {"code": -32042, "message": "Log in.", "data": {"elicitations": [

@@ -96,8 +96,8 @@ where
         call.entry("status").or_insert_with(|| "pending".into());
     }
     for content in ["/update/content", "/toolCall/content"] {
-        // A new file has the old text null. The schema crate omits this field, but the agent sends
-        // it, because some clients would show no diff without it.
+        // For a new file, the field for the old text is null. The schema crate omits this field,
+        // but the agent sends it, because some clients would show no diff without it.
         let items = again.pointer_mut(content).and_then(Value::as_array_mut);
         let diffs = items.into_iter().flatten().filter(|item| item["type"] == "diff");
         for diff in diffs.filter_map(Value::as_object_mut) {

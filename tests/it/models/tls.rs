@@ -1,4 +1,5 @@
-//! HTTPS to a server whose certificate authority is trusted only by the configuration.
+//! HTTPS to a server whose certificate authority is trusted only because the configuration names
+//! it.
 
 use std::fs;
 use std::sync::Arc;

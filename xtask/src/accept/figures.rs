@@ -1,4 +1,4 @@
-//! The basic figures, and functions that other files need to measure theirs.
+//! The basic figures, and functions that other files need for their measurements.
 
 use std::collections::BTreeSet;
 use std::fs;

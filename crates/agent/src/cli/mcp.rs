@@ -280,7 +280,8 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
     block_on_and_shut_down(start_and_report(servers, cwd, is_json))
 }
 
-/// Returns the sandbox in which servers are tested. No rules of a session apply in it.
+/// Returns the sandbox in which servers are tested. There is no session, so no rules of a session
+/// apply.
 fn test_sandbox(workspace: Workspace) -> ServerSandbox {
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
     let isolation = CommandIsolation::create(SANDBOX_REMEDY);
@@ -343,7 +344,7 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
 }
 
 impl TestedServer {
-    /// Takes the result of the only server of a list.
+    /// Reads the result from `servers`, which contains only one server.
     fn new(name: String, servers: &McpServers) -> Self {
         let state = servers.statuses().pop().map(|status| status.state);
         match state {

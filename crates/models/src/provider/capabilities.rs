@@ -12,7 +12,8 @@ use super::{Provider, ProviderSettings};
 use crate::{Effort, ModelCapabilities};
 
 /// Finds a model in the catalogue of a vendor. If the full name is not found, searches for the part
-/// after the last `/`. Servers with models of several vendors use names of the form `vendor/name`.
+/// after the last `/`, because servers with models of several vendors use names of the form
+/// `vendor/name`.
 pub(super) fn find_catalogue_spec(
     settings: &ProviderSettings,
     vendor: &str,

@@ -54,7 +54,7 @@ fn list_rules(session: &Session) -> String {
     }
 }
 
-/// Turns a rule of the session into a rule of the project; see [`Rule::widened_for_project`].
+/// Converts a rule of the session to a rule of the project; see [`Rule::widened_for_project`].
 fn keep_rule_for_project(session: &mut Session, number: u64) -> String {
     let found = session.rules().iter_numbered().find(|(at, _)| *at == number);
     let Some(rule) = found.map(|(_, rule)| rule.clone()) else { return NO_SUCH_RULE.to_owned() };

@@ -1,9 +1,10 @@
 # Makes two networks and runs a program in the first one: sh network.sh HOSTS FOLDER ADDRESSES PROGRAM..
 #
-# The first network is that of the agent, with the addresses 81.2.69.142 and 2a02:7b40::2. All other
-# addresses belong to the second network, except those of the loopback interface. HOSTS serves at
-# every address of both, and records the connections in FOLDER/near and FOLDER/far. FOLDER/reachable
-# receives those of ADDRESSES that a program in the first network reaches.
+# The agent runs in the first network, with the addresses 81.2.69.142 and 2a02:7b40::2. All other
+# addresses belong to the second network, except the addresses of the loopback interface. HOSTS
+# serves at every address of the two networks, and records the connections in FOLDER/near and
+# FOLDER/far. The file FOLDER/reachable lists the addresses among ADDRESSES that a program in the
+# first network can reach.
 set -eu
 hosts=$1 folder=$2 addresses=$3
 shift 3
@@ -31,7 +32,7 @@ unshare --net sh -c '
 ' sh "$hosts" "$folder" &
 far=$!
 until [ -e "$folder/near.ready" ]; do kill -0 "$near"; sleep 0.02; done
-# Only now has the second network been made.
+# When this file exists, the second network exists.
 until [ -e "$folder/far.ready" ]; do kill -0 "$far"; sleep 0.02; done
 ip link add name inner type veth peer name outer netns "$far"
 ip addr add 81.2.69.142/30 dev inner
@@ -46,5 +47,5 @@ ip route add unreachable 93.184.216.99
 : >"$folder/near"
 : >"$folder/far"
 "$@"
-# An answer to these connections proves that all earlier ones are recorded.
+# If these connections are answered, all earlier connections are recorded.
 "$hosts" probe 127.0.0.1 93.184.216.34 >"$folder/probed"

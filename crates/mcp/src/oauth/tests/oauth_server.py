@@ -18,11 +18,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 behaviours = " ".join(sys.argv[1:]).split()
 lock = threading.Condition()
 counts = {}
-# The requests to the server itself: their path and their token.
+# The path and the token of each request to the server itself.
 received = []
 codes = {}
 access, refresh = set(), set()
-# Number of refused requests that are answered together.
+# Number of requests that must arrive before all of them are refused together.
 held = {"wanted": 0, "waiting": 0}
 
 
@@ -251,6 +251,6 @@ class Server(ThreadingHTTPServer):
 server = Server(("127.0.0.1", 0), Handler)
 print(f"http://127.0.0.1:{server.server_port}/mcp", flush=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-# The server ends with the test.
+# The server ends when the test ends, because the test then closes standard input.
 sys.stdin.read()
 os._exit(0)

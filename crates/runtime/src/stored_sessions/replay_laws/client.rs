@@ -315,7 +315,7 @@ pub(super) fn expected(live: TestClient, budget: u64) -> ClientView {
     view
 }
 
-/// Turns an open call into a failed call with the reason `shutdown`.
+/// Converts an open call to a failed call with the reason `shutdown`.
 fn end_cut_off_call(call: &mut Value, is_v1: bool) {
     let was_pending = call.get("status").is_none_or(|status| status == "pending");
     call["status"] = "failed".into();
@@ -347,7 +347,7 @@ fn end_cut_off_call(call: &mut Value, is_v1: bool) {
     }
 }
 
-/// Turns the terminal of an open call into an ended terminal without an exit code.
+/// Converts the terminal of an open call to an ended terminal without an exit code.
 fn end_terminal(id: &str, terminal: &mut Value, is_v1: bool) {
     if is_v1 && terminal["exit"].is_null() {
         terminal["exit"] = json!({"terminal_id": id, "exit_code": null, "signal": null});

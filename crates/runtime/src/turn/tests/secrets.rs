@@ -1,4 +1,4 @@
-//! Tests of keys that the agent receives while a model opens.
+//! Tests of keys that the agent receives while a model is opened.
 
 use super::*;
 
