@@ -247,7 +247,7 @@ async fn a_fork_continues_apart_from_its_parent_and_does_not_own_its_undo() {
         assert_eq!(error.unwrap_err()["code"], code);
     }
     let [whole, part] = [whole, part].map(|fork| fork["sessionId"].as_str().unwrap().to_owned());
-    // The fork and its parent are both open, and neither of them changes the other.
+    // The fork and its parent are both open. A change of one session does not affect the other.
     assert_eq!(turn_in(&mut agent, &whole, "/undo").await, "end_turn");
     assert!(messages(&agent, &whole).contains("There is nothing to undo"));
     assert_eq!(scratch.read("new.txt"), "three\n");

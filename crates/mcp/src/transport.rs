@@ -1,5 +1,5 @@
 //! A transport that limits the requests of a server. The SDK keeps each request until the answer is
-//! written. A server that reads nothing can delay this for ever.
+//! written. If the server reads nothing, the answer is never written.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

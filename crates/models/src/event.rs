@@ -166,7 +166,7 @@ pub enum ModelErrorKind {
     Auth,
     /// The request exceeds the model's context window. The caller should compact the session.
     ContextTooLong,
-    /// No server listens at a local address. A retry succeeds once the server is started.
+    /// No server listens at a local address. A retry succeeds after the server has been started.
     Unreachable,
     /// Any other error. A retry would fail in the same way.
     #[default]

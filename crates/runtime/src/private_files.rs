@@ -126,7 +126,7 @@ fn write_and_persist(mut file: NamedTempFile, path: &Path, text: &[u8]) -> io::R
     Ok(())
 }
 
-/// Replaces a file that the user has written, such as a configuration file, atomically. If the path
+/// Atomically replaces a file that the user has written, such as a configuration file. If the path
 /// is a symbolic link, its target is replaced. The file keeps its permissions; only the owner can
 /// read a new file.
 ///

@@ -98,8 +98,8 @@ impl SessionRewind {
         .await
     }
 
-    /// Returns the rewind plan, which the client shows to its user. The client receives only the
-    /// texts of files that rules permit to read.
+    /// Returns the rewind plan, which the client shows to its user. The client receives the text of
+    /// a file only if the rules permit reading the file.
     ///
     /// # Errors
     ///

@@ -167,7 +167,7 @@ impl SessionArchive {
     pub fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError> {
         let deleted = self.store.delete(session);
         // Also remove the files of an unknown session, because an earlier deletion may have removed
-        // only the session.
+        // the session but not its files.
         let is_gone = matches!(deleted, Ok(()) | Err(SessionStoreError::UnknownSession(_)));
         if let Some(state) = self.state.as_ref().filter(|_| is_gone) {
             remove_files_of_session(state, &session.0);

@@ -3,7 +3,8 @@
 use callboard_models::TokenUsage;
 use serde::{Deserialize, Serialize};
 
-/// The usage of all replies of a session, for all models, as far as the models report it.
+/// The usage of all replies of a session, summed over all models. Usage that a model does not
+/// report is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct UsageTotals {

@@ -80,7 +80,7 @@ pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     let mut answer: Value =
         serde_json::from_str(line).map_err(|error| format!("{error}: {start}"))?;
     let said = answer["error"]["message"].as_str().unwrap_or_default();
-    // A message of fewer than four words would be only the name of the error code.
+    // A message of fewer than four words, e.g. `Parse error`, is only the name of the error code.
     if said.split(' ').count() < 4 || !answer["error"]["data"]["reason"].is_string() {
         return Err(format!("it does not say what is wrong: {start}"));
     }

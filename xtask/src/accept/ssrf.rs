@@ -107,7 +107,8 @@ fn read_connections(folder: &Path) -> Result<Connections, TaskError> {
 }
 
 impl Connections {
-    /// Returns reasons why the test proves nothing even if there are no denied connections.
+    /// Returns the reasons why the test proves nothing, even though there are no denied
+    /// connections.
     fn find_gaps(&self, fetches: &[Fetch]) -> Vec<String> {
         let Self { allowed, named, is_complete, reachable, .. } = self;
         let mut gaps = Vec::new();

@@ -135,7 +135,7 @@ fn receive_load(
     let (mut first, mut updates) = (None, Vec::new());
     for (arrival, line) in lines {
         let update = parse_json_line(&line)?["params"]["update"].take();
-        // The list of commands is no part of the stored session.
+        // The list of commands is not part of the stored session.
         if update["sessionUpdate"] != "available_commands_update" {
             first.get_or_insert(arrival);
         }

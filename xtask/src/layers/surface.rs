@@ -115,7 +115,7 @@ impl<'a> ExternalCode<'a> {
     }
 }
 
-/// Returns the Rust code in the documentation of a file. Of a Rust file, the doc comments are
+/// Returns the Rust code in the documentation of a file. In a Rust file, the doc comments are
 /// searched. Any other file is read as Markdown.
 fn code_in_docs(path: &str, text: &str) -> String {
     let is_rust = path.ends_with(".rs");

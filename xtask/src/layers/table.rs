@@ -202,7 +202,7 @@ pub(super) const TABLE: &[LayerRule] = &[
 /// Maximum number of crates in the dependency tree of a workspace member.
 pub(super) struct CrateCountLimit {
     pub(super) member: &'static str,
-    /// Enabled features of the member, whose default features are disabled.
+    /// Features of the member that are enabled for the count. Its default features are disabled.
     pub(super) features: &'static str,
     /// Maximum number of crates, which includes the member and its transitive normal dependencies.
     pub(super) crates: usize,

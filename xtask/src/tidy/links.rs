@@ -70,7 +70,7 @@ fn resolve_link(document: &str, place: &str) -> Option<String> {
 fn find_link_targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (index, line) in lines_outside_code_fences(text) {
-        // Of the parts between backticks, every second part is a code span.
+        // If a line is split at its backticks, every second part is a code span.
         for part in line.split('`').step_by(2) {
             let targets = part.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
             found.extend(targets.map(|(target, _)| (index, target)));

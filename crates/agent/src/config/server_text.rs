@@ -1,9 +1,9 @@
 //! Adds and removes MCP servers in the text of the configuration file. Everything else in the text
 //! stays as it is, byte for byte.
 //!
-//! The parser is only used to locate values in the text. If the parsed values were written anew,
-//! line ends and layout would be lost. Each result is parsed again, and must differ from the
-//! original text only by the added or removed server.
+//! The parser is only used to locate values in the text. If the parsed values were serialized, line
+//! ends and layout would be lost. Each result is parsed again, and must differ from the original
+//! text only by the added or removed server.
 
 use std::ops::Range;
 
@@ -219,7 +219,7 @@ fn touched_lines(lines: &[&str], spans: &[Range<usize>]) -> Vec<bool> {
     touched
 }
 
-/// Returns the places of all keys and values below a table.
+/// Returns the byte ranges of all keys and values below a table.
 fn spans_in(table: &DeTable<'_>) -> Vec<Range<usize>> {
     let mut spans = vec![];
     for (key, value) in table {
@@ -230,8 +230,8 @@ fn spans_in(table: &DeTable<'_>) -> Vec<Range<usize>> {
 }
 
 fn push_spans(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
-    // The place of a table is its header or its braces. If it has none of them, its place is its
-    // first key.
+    // The byte range of a table covers its header or its braces. If the table has none of them, the
+    // range covers its first key.
     spans.push(value.span());
     match value.get_ref() {
         DeValue::Table(table) => spans.extend(spans_in(table)),

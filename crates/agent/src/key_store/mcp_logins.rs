@@ -1,4 +1,4 @@
-//! The logins to MCP servers, beside the keys of providers.
+//! The logins to MCP servers. They are stored next to the keys of providers.
 
 use acp_mcp::McpLoginStore;
 use callboard_models::provider::ApiKey;

@@ -337,7 +337,7 @@ fn root_cause(error: &reqwest::Error) -> String {
         .map_or_else(|| "unknown cause".to_owned(), |cause| errors::visible_single_line(&cause))
 }
 
-/// Returns whether the connection was refused, i.e. no server listens there.
+/// Returns whether the connection was refused, i.e. whether no server listens at the address.
 fn is_connection_refused(error: &reqwest::Error) -> bool {
     let mut next = error.source();
     while let Some(cause) = next {

@@ -1,4 +1,4 @@
-//! Runs the calls of one reply. Calls run in parallel as far as their order permits.
+//! Runs the calls of one reply. Calls run in parallel, unless one of them must wait for another.
 
 use std::path::PathBuf;
 

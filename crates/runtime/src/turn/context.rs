@@ -27,7 +27,7 @@ pub(super) fn system_prompt(
     }
 }
 
-/// Compacts the session if the next request would be nearly too long for the model.
+/// Compacts the session if the next request would nearly fill the model's window.
 pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     let chosen = (turn.active_options)();
     if !context::model_takes_context(&*chosen.model) {
