@@ -107,7 +107,7 @@ fn read_connections(folder: &Path) -> Result<Connections, TaskError> {
 }
 
 impl Connections {
-    /// Returns the reasons why the test proves nothing, even though there are no denied
+    /// Returns reasons not to trust the result of the test, even if there are no denied
     /// connections.
     fn find_gaps(&self, fetches: &[Fetch]) -> Vec<String> {
         let Self { allowed, named, is_complete, reachable, .. } = self;
