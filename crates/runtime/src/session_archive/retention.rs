@@ -159,8 +159,8 @@ impl SessionArchive {
         }
     }
 
-    /// Returns the oldest update time of data that are kept. Older data exceed the maximum age, or
-    /// the newer data already need the maximum number of bytes.
+    /// Returns the oldest update time of data that are kept. Older data are not kept: their age
+    /// exceeds the maximum, or the newer data already use the maximum number of bytes.
     fn oldest_kept_time(
         &self,
         retention: SessionRetention,
