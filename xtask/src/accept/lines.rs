@@ -246,8 +246,7 @@ mod tests {
             assert!(line.len() < 16 << 20, "{}", dense.name);
             let is_full = line.len() > 15_000_000 || !dense.item.contains('*');
             assert!(is_full, "{}: {}", dense.name, line.len());
-            // The line is shorter than in the measurement, because a debug build parses the full
-            // line slowly.
+            // A debug build would parse the whole line slowly, so a shorter line is parsed here.
             let few = DenseLine { count: dense.count.min(1_000), ..*dense };
             let value: Value = serde_json::from_str(&few.build_line("\"/\"", 0)).unwrap();
             let items = value["params"]["_meta"]["x"].as_array().unwrap();
