@@ -3,6 +3,7 @@
 mod args;
 mod mcp;
 mod mcp_add;
+mod mcp_config;
 mod mcp_login;
 mod sandbox;
 mod sessions;

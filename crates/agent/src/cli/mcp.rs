@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::args::{McpAddArgs, McpSubcommand};
 use super::mcp_add::check_server_args;
+use super::mcp_config::{load_config, print_unknown_server};
 use super::mcp_login::{run_mcp_login, run_mcp_logout};
 use super::sandbox::project_workspace;
 use super::subcommands::{SANDBOX_REMEDY, print_redacted, process_env};
@@ -50,20 +51,6 @@ pub(super) fn run_mcp_command(command: McpSubcommand) -> ExitCode {
         McpSubcommand::Logout { name } => run_mcp_logout(&name),
         McpSubcommand::Test { name, json } => test_servers(name.as_deref(), json),
     }
-}
-
-pub(super) fn load_config() -> Result<Config, ExitCode> {
-    let config = Config::load(&process_env(), Flags::default());
-    let config = config.map_err(|error| print_error_and_fail(&error.to_string()))?;
-    config.redact_keys();
-    Ok(config)
-}
-
-pub(super) fn print_unknown_server(name: &str) -> ExitCode {
-    print_error_and_fail(&format!(
-        "there is no MCP server `{}` in the configuration; `callboard mcp list` lists the servers",
-        escape_invisible(name)
-    ))
 }
 
 /// Prints that the configuration has no server, and how to add one.

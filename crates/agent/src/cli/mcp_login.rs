@@ -9,7 +9,7 @@ use callboard_text::escape_invisible;
 use futures::stream;
 use tokio::sync::mpsc;
 
-use super::mcp::{load_config, print_unknown_server};
+use super::mcp_config::{load_config, print_unknown_server};
 use super::subcommands::{print_redacted, process_env};
 use super::{block_on_and_shut_down, print_error, print_error_and_fail};
 use crate::key_store::{KeyLocation, KeyStore};
