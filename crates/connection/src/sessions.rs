@@ -160,7 +160,8 @@ impl ClientSessions {
     /// The id of the session is unique on this connection. If the `cwd` of the request is not
     /// absolute, the request is refused.
     ///
-    /// To choose the id, or to restore a stored session, use [`builder`](Self::builder).
+    /// To choose the id, or to restore a stored session, use
+    /// [`session_builder`](Self::session_builder).
     ///
     /// # Errors
     ///

@@ -71,7 +71,7 @@ pub struct CallPreview<P> {
     /// Whether the client shows everything that will run. If the value is false, the client's
     /// answer cannot be remembered.
     pub is_shown_in_full: bool,
-    /// The plan, which is locked until a [`Grant`](crate::Grant) releases it.
+    /// The plan, which is locked until a [`Grant`] releases it.
     pub pinned: PinnedPlan<P>,
 }
 
