@@ -21,8 +21,8 @@ const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::All
 const ALWAYS: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowAlways);
 const REJECT: PermissionReply = PermissionReply::Select(PermissionOptionKind::RejectOnce);
 
-/// Starts the agent with a sandbox in a mode, and opens a session. Returns `None` if this system
-/// has no namespaces.
+/// Starts the agent with a sandbox, and opens a session in the given mode. Returns `None` if this
+/// system has no namespaces.
 async fn ready(model: impl Into<Model>, mode: &str, options: impl Into<Options>) -> Option<Agent> {
     let scratch = Scratch::outside_tmp();
     if !has_namespaces(&scratch) {

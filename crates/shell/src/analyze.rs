@@ -56,7 +56,8 @@ impl fmt::Display for AnalysisError {
 
 impl std::error::Error for AnalysisError {}
 
-/// Analyzes a command. Its first `held` words are trusted, because a permission rule contains them.
+/// Analyzes a command. `held` is the number of words at its beginning that are trusted, because a
+/// permission rule contains them.
 /// If the rule contains all words, the command is accepted without analysis, with two exceptions:
 /// commands that change the shell's directory, and interpreters that read their program from
 /// standard input.

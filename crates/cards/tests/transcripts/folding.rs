@@ -1,4 +1,4 @@
-//! Tests of folding updates into entries. Each test lists updates and the expected text of the
+//! Tests how updates are folded into entries. Each test lists updates and the expected text of the
 //! page.
 
 use serde_json::{Value, json};

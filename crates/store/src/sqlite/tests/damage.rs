@@ -86,7 +86,7 @@ fn a_fork_has_the_damaged_parts_and_records_of_its_parent() {
     // A shorter fork contains the damaged records that come before its end.
     drop(store.fork(&id("a"), &new("c"), Some(1), NOW).unwrap());
     assert_eq!(texts(&store, "c"), (vec!["first".to_owned(), "four".to_owned()], 3));
-    // A new value repairs the part.
+    // Writing a new value for the damaged part repairs it.
     fork.write(&[part("permissions.1")], NOW).unwrap();
     let parts = store.parts(&id("b")).unwrap();
     assert_eq!((parts.parts.len(), parts.damaged), (2, 0));
