@@ -71,7 +71,7 @@ impl RunningServer {
                 Self::start_program(config, messages, folders, confined, stop).await
             }
             McpTransport::Http { url, headers } => {
-                let login = Arc::new(ServerLogin::new(config));
+                let login = Arc::new(ServerLogin::new(config, url, headers));
                 let client = AuthorizedClient::new(http_client(url).await?, login.clone());
                 let closed = CancellationToken::new();
                 let transport = http_transport(client, url, headers)?;

@@ -23,7 +23,7 @@ pub(crate) fn add_mcp_server(
     name: &str,
     fields: &[(&str, Value)],
 ) -> Result<PathBuf, ConfigError> {
-    let path = existing_folder_path(env)?;
+    let path = editable_config_path(env)?;
     check_server(&path, name, fields, env)?;
     edit_file(&path, name, |text| add_server(text, name, fields))?;
     Ok(path)
@@ -39,7 +39,7 @@ pub(crate) fn remove_mcp_server(
     env: &[(String, String)],
     name: &str,
 ) -> Result<PathBuf, ConfigError> {
-    let path = existing_folder_path(env)?;
+    let path = editable_config_path(env)?;
     if read_config_file(&path)?.is_none() {
         return Err(edit_error(&path, "", name, TextEditError::Missing));
     }
@@ -47,7 +47,7 @@ pub(crate) fn remove_mcp_server(
     Ok(path)
 }
 
-fn existing_folder_path(env: &[(String, String)]) -> Result<PathBuf, ConfigError> {
+fn editable_config_path(env: &[(String, String)]) -> Result<PathBuf, ConfigError> {
     config_file_path(env).ok_or_else(|| ConfigError {
         place: "no folder for the configuration file".to_owned(),
         what: "set HOME or XDG_CONFIG_HOME".to_owned(),

@@ -126,6 +126,11 @@ fn config(url: &str, store: &Arc<MemoryStore>) -> McpServerConfig {
     config
 }
 
+fn server_login(config: &McpServerConfig) -> ServerLogin {
+    let McpTransport::Http { url, headers } = &config.transport else { panic!("a URL") };
+    ServerLogin::new(config, url, headers)
+}
+
 /// A stream for tests in which the user pastes no line.
 fn never() -> stream::Pending<String> {
     stream::pending()
@@ -229,7 +234,7 @@ async fn fifty_requests_share_one_refresh() {
     let (server, store, config, running) = logged_in().await;
     running.end().await;
     store.expire();
-    let login = Arc::new(ServerLogin::new(&config));
+    let login = Arc::new(server_login(&config));
     let tokens = join_all((0..50).map(|_| login.token())).await;
     let tokens: Vec<_> = tokens.into_iter().map(|token| token.unwrap().unwrap()).collect();
     assert!(tokens.iter().all(|token| *token == tokens[0]));
@@ -249,7 +254,7 @@ async fn a_failure_of_the_authorization_server_does_not_end_a_login() {
     store.expire();
     let failed = connect(&config).await.err().unwrap();
     assert!(failed.starts_with("its login cannot be renewed: "), "{failed}");
-    let login = Arc::new(ServerLogin::new(&config));
+    let login = Arc::new(server_login(&config));
     let before = server.count("broken").await;
     assert!(join_all((0..50).map(|_| login.token())).await.iter().all(Result::is_err));
     assert_eq!(server.count("broken").await, before + 1);
@@ -509,7 +514,7 @@ async fn slow_renewal() -> (TestServer, Arc<MemoryStore>, Arc<ServerLogin>) {
     running.end().await;
     store.expire();
     server.post("/behave?slow").await;
-    let mut login = ServerLogin::new(&config);
+    let mut login = server_login(&config);
     login.patience = Duration::from_millis(50);
     let login = Arc::new(login);
     // The first request for tokens was sent by the login itself.

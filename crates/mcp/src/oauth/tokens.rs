@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::discovery::{AuthorizationServer, discover, failed};
 use super::stored::{StoredLogin, blocking};
-use crate::config::{McpServerConfig, McpTransport};
+use crate::config::McpServerConfig;
 use crate::limits::TOKEN_REFRESH_TIMEOUT;
 use crate::login::McpLogin;
 
@@ -81,14 +81,10 @@ pub(super) enum RefreshError {
 
 impl ServerLogin {
     /// Creates the login of a connection. The tokens are loaded when they are first needed.
-    pub(crate) fn new(config: &McpServerConfig) -> Self {
-        let (url, headers) = match &config.transport {
-            McpTransport::Http { url, headers } => (url.clone(), headers.as_slice()),
-            McpTransport::Stdio { .. } => (String::new(), [].as_slice()),
-        };
+    pub(crate) fn new(config: &McpServerConfig, url: &str, headers: &[(String, String)]) -> Self {
         Self {
             server: config.name.clone(),
-            url,
+            url: url.to_owned(),
             login: config.login.clone(),
             has_own_header: headers
                 .iter()
