@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 mod changes;
 mod live_tools;
+mod model_schema;
 mod prepared_call;
 mod results;
 
@@ -49,6 +50,8 @@ struct RegisteredTool {
     tool: Box<dyn DynTool>,
     spec: Spec,
     schema: OnceLock<Value>,
+    /// Whether the schema was generated from a type of Rust.
+    has_generated_schema: bool,
 }
 
 /// The definition of a registered tool, as the model receives it.
@@ -140,7 +143,8 @@ impl Registry {
     }
 
     fn insert(&mut self, spec: Spec, tool: Box<dyn DynTool>) {
-        self.push(RegisteredTool { tool, spec, schema: OnceLock::new() });
+        let schema = OnceLock::new();
+        self.push(RegisteredTool { tool, spec, schema, has_generated_schema: true });
     }
 
     fn push(&mut self, tool: RegisteredTool) {
@@ -170,7 +174,10 @@ impl Registry {
     pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
         self.with_own_tools(self.live_tools.offered()).into_iter().map(|entry| {
             let mut input_schema = entry.schema().clone();
-            arguments::strip_internal_keywords(&mut input_schema);
+            model_schema::strip_internal_keywords(&mut input_schema);
+            if entry.has_generated_schema {
+                model_schema::shorten_generated_schema(&mut input_schema);
+            }
             ToolDefinition { spec: entry.spec.clone(), input_schema }
         })
     }
@@ -354,7 +361,8 @@ impl RegisteredTool {
     fn new_dyn(tool: Box<dyn DynTool>) -> Self {
         let spec = tool.spec();
         let title = spec.title_key_unless_name().into();
-        Self { tool, spec: Spec { title, ..spec }, schema: OnceLock::new() }
+        let (spec, schema) = (Spec { title, ..spec }, OnceLock::new());
+        Self { tool, spec, schema, has_generated_schema: false }
     }
 
     /// Returns the size of the definition in a request to a model, in bytes.

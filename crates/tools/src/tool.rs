@@ -411,7 +411,8 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 /// }
 /// ```
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
-    /// The arguments of the tool, in the form in which the model sends them.
+    /// The arguments of the tool, in the form in which the model sends them. The model receives the
+    /// doc comments of the fields as descriptions, but not the doc comment of the type itself.
     type Args: DeserializeOwned + JsonSchema + Send;
     /// The plan that the preview creates and the run executes.
     type Plan: Send + 'static;

@@ -30,28 +30,6 @@ pub(crate) struct NormalisedArguments {
     pub(crate) notes: Vec<String>,
 }
 
-/// Removes the internal keywords from a schema, because they are not for models.
-pub(crate) fn strip_internal_keywords(schema: &mut Value) {
-    match schema {
-        Value::Object(keywords) => {
-            keywords.retain(|name, _| !name.starts_with("x-"));
-            for (keyword, value) in keywords {
-                match (&**keyword, value) {
-                    // Keep names of fields that begin with `x-`, because a tool may choose such a
-                    // name.
-                    ("properties" | "patternProperties" | "$defs", Value::Object(named)) => {
-                        named.values_mut().for_each(strip_internal_keywords);
-                    }
-                    ("const" | "default" | "enum" | "examples", _) => {}
-                    (_, value) => strip_internal_keywords(value),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(strip_internal_keywords),
-        _ => {}
-    }
-}
-
 /// Converts arguments to the form of a schema. Values that cannot be interpreted stay unchanged.
 ///
 /// # Errors
@@ -379,7 +357,7 @@ fn shorten_and_escape_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{describe_partial, normalise, strip_internal_keywords};
+    use super::{describe_partial, normalise};
     use crate::tool::CallDescription;
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
@@ -513,14 +491,6 @@ mod tests {
             let error = normalised_args(&args).unwrap_err();
             assert!(error.contains(says), "{args}: {error}");
         }
-    }
-
-    #[test]
-    fn the_schema_for_models_has_no_internal_keywords() {
-        let mut schema = schemars::schema_for!(Args).to_value();
-        assert!(schema.to_string().contains("x-"));
-        strip_internal_keywords(&mut schema);
-        assert!(!schema.to_string().contains("x-"), "{schema}");
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
