@@ -138,6 +138,18 @@ impl FileChange {
         Self { old_text, new_text, ..Self::new(Operation::Modify, path) }
     }
 
+    /// Creates the change that creates a file with this text.
+    #[must_use]
+    pub fn add(path: impl Into<PathBuf>, new: impl Into<String>) -> Self {
+        Self { new_text: Some(new.into()), ..Self::new(Operation::Add, path) }
+    }
+
+    /// Creates the change that deletes a file with this text.
+    #[must_use]
+    pub fn delete(path: impl Into<PathBuf>, old: impl Into<String>) -> Self {
+        Self { old_text: Some(old.into()), ..Self::new(Operation::Delete, path) }
+    }
+
     /// Replaces the hunks.
     #[must_use]
     pub fn with_hunks(self, hunks: Vec<Hunk>) -> Self {

@@ -26,12 +26,16 @@ use crate::service_reply::ServiceReply;
 use crate::services::ClientServices;
 use crate::streams::{AgentStdin, ClientEvent, read_lines, read_stderr};
 
-/// The reason why a test cannot continue.
-#[derive(Debug, thiserror::Error)]
+/// The reason why a test cannot continue. A test that returns this error prints its `Debug` form,
+/// which is therefore the same text as its `Display` form.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentTestError {
     /// The expected message did not arrive in time.
-    #[error("the expected message did not arrive within {0:?}")]
+    #[error(
+        "the expected message did not arrive within {0:?}. `client.transcript()` has the messages \
+         that arrived, and `stderr_log()` the log of an agent that is a process"
+    )]
     TimedOut(Duration),
     /// The agent closed its output before the expected message.
     #[error("the agent closed its output")]
@@ -45,6 +49,12 @@ pub enum AgentTestError {
     /// The agent's result lacks a required field.
     #[error("the agent answered with the invalid result {0}")]
     InvalidResult(Value),
+}
+
+impl fmt::Debug for AgentTestError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
 }
 
 /// A running agent and the client that serves it.

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
 
 use acp_types::tool_kind::{self, ToolAnnotations};
-use acp_types::{CallEndReason, Progress, Status, ToolCallId, ToolCallPatch, ToolKind, TurnId, id};
+use acp_types::{
+    CallEndReason, Location, Progress, Status, ToolCallId, ToolCallPatch, ToolKind, TurnId, id,
+};
 use callboard_text::{escape_invisible, normalise};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -28,6 +30,7 @@ use crate::catch_panic::catch_panic;
 use crate::effects::{Effect, Effects};
 use crate::execute_call::{CallFailure, CallOutcome, execute_call};
 use crate::handle::{CallHandle, OpenCall, SessionHandle};
+use crate::limits::MAX_EFFECT_LOCATIONS;
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
 
@@ -201,7 +204,8 @@ impl ToolMiddleware {
     }
 
     /// Declares the kinds of tools. For a tool without a declared kind, the kind is inferred from
-    /// the annotations, and then from the words of the name ([`tool_kind::infer_kind`]).
+    /// the annotations, then from the words of the name ([`tool_kind::infer_kind`]), and then from
+    /// the [effects](Self::with_effects), e.g. `edit` for a call that writes a file.
     #[must_use]
     pub fn with_kinds(
         mut self,
@@ -324,13 +328,18 @@ impl ToolMiddleware {
 
     /// Returns the footprint of a call. If the effects callback panics, the footprint is unknown.
     fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
-        let effects = catch_panic(|| {
-            let args = self.resolve_paths(call.args.clone()).ok()?;
-            Some(self.effects_of(call.name, &args))
-        });
-        effects
-            .flatten()
+        self.known_effects(call.name, &call.args)
             .map_or(Footprint::Unknown, |effects| Footprint::from_effects(call.name, &effects))
+    }
+
+    /// Returns the effects of a call with these arguments, whose paths are not resolved yet. Returns
+    /// `None` if a path cannot be resolved or a callback panics.
+    fn known_effects(&self, name: &str, args: &Value) -> Option<Effects> {
+        let effects = catch_panic(|| {
+            let args = self.resolve_paths(args.clone()).ok()?;
+            Some(self.effects_of(name, &args))
+        });
+        effects.flatten()
     }
 
     fn announce(
@@ -347,9 +356,16 @@ impl ToolMiddleware {
         let title = title.unwrap_or_else(|| title::default_title(name, args));
         let kind = catch_panic(|| (self.kinds)(name)).flatten();
         let annotations = catch_panic(|| (self.annotations)(name)).unwrap_or_default();
-        let kind = tool_kind::infer_kind(kind, annotations, name);
-        let patch = ToolCallPatch::for_new_call(name, escape_invisible(&title), kind)
+        let effects = self.known_effects(name, args).unwrap_or_default();
+        let kind = match tool_kind::infer_kind(kind, annotations, name) {
+            ToolKind::Other => kind_of_effects(&effects),
+            kind => kind,
+        };
+        let paths = effects.iter().filter_map(|effect| Location::try_new(effect.path()?).ok());
+        let locations: Vec<_> = paths.take(MAX_EFFECT_LOCATIONS).collect();
+        let mut patch = ToolCallPatch::for_new_call(name, escape_invisible(&title), kind)
             .with_raw_input(args.clone());
+        patch.locations = (!locations.is_empty()).then_some(locations);
         self.session.announce_call(&id, turn, patch, cancel)
     }
 
@@ -427,6 +443,21 @@ impl ToolMiddleware {
         let is_taken = |id: &str| self.session.is_id_used(&ToolCallId::new(id));
         id::unique_tool_call_id(turn, model_id, is_taken, fresh)
     }
+}
+
+/// Returns the kind of a call with these effects. If the effects differ, the most powerful one
+/// decides.
+fn kind_of_effects(effects: &Effects) -> ToolKind {
+    let kinds = effects.iter().map(|effect| match effect {
+        Effect::Delete(_) => (4, ToolKind::Delete),
+        Effect::Run { .. } => (3, ToolKind::Execute),
+        Effect::Write(_) => (2, ToolKind::Edit),
+        Effect::Connect(_) => (1, ToolKind::Fetch),
+        Effect::Search(_) => (0, ToolKind::Search),
+        Effect::Read(_) => (0, ToolKind::Read),
+        Effect::Mcp { .. } | Effect::Unknown => (5, ToolKind::Other),
+    });
+    kinds.max_by_key(|(power, _)| *power).map_or(ToolKind::Other, |(_, kind)| kind)
 }
 
 /// One call of a reply with several calls: see [`ToolMiddleware::call_batch`].

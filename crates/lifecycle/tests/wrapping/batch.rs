@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use acp_lifecycle::{BatchCall, Effect, Effects, Policy, ToolMiddleware, Verdict};
 use acp_types::limits::MAX_FILE_CHANGE_BYTES;
-use acp_types::{CallEndReason, Content, FileChange, Operation, Status, ToolCallPatch};
+use acp_types::{CallEndReason, Content, FileChange, Operation, Status, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -330,13 +330,43 @@ async fn effects_that_change_before_the_run_are_permitted_again() {
     let writes = |paths: [&str; 2]| paths.iter().map(|path| Effect::Write(path.into())).collect();
     for (then, asked) in [(["/p/x", "/p/y"], 1), (["/p/y", "/p/x"], 1), (["/p/x", "/p/z"], 2)] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
-        let says = Mutex::new(VecDeque::<Effects>::from([writes(["/p/x", "/p/y"])]));
+        // The first two times are for the report and for the preview.
+        let says =
+            Mutex::new(VecDeque::<Effects>::from([(); 2].map(|()| writes(["/p/x", "/p/y"]))));
         let tools = ToolMiddleware::new(stage.session.clone()).with_effects(move |_, _| {
             says.lock().unwrap().pop_front().unwrap_or_else(|| writes(then))
         });
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "x", args, &stage.cancel, logged(&log)).await.unwrap();
         assert_eq!(stage.received.lock().unwrap().asked.len(), asked, "{then:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_report_of_a_call_has_the_kind_and_the_files_of_its_effects() {
+    let read = || Effect::Read("/p/x".into());
+    let run = || Effect::Run { command: "ls".to_owned(), cwd: "/p".into() };
+    let cases: [(&str, Vec<Effect>, ToolKind, &[&str]); 6] = [
+        ("frob", vec![read()], ToolKind::Read, &["/p/x"]),
+        ("frob", vec![read(), Effect::Write("/p/y".into())], ToolKind::Edit, &["/p/x", "/p/y"]),
+        ("frob", vec![run(), Effect::Delete("/p/y".into())], ToolKind::Delete, &["/p/y"]),
+        ("frob", vec![read(), Effect::Unknown], ToolKind::Other, &["/p/x"]),
+        ("frob", vec![Effect::Write("relative".into())], ToolKind::Edit, &[]),
+        // The name has priority.
+        ("search_notes", vec![Effect::Write("/p/y".into())], ToolKind::Search, &["/p/y"]),
+    ];
+    for (name, effects, kind, files) in cases {
+        let (stage, log) = (Stage::new(Some("allow")), Log::default());
+        let tools = ToolMiddleware::new(stage.session.clone())
+            .with_effects(move |_, _| effects.iter().cloned().collect());
+        let args = json!({ "path": "/p/x" });
+        tools.call(&"t".into(), "a", name, args, &stage.cancel, logged(&log)).await.unwrap();
+        let shown = stage.session.update(|session, _| {
+            let report = session.board().history().iter().next().unwrap();
+            let files = report.locations.iter().map(|at| at.path().display().to_string());
+            (report.kind, files.collect::<Vec<_>>())
+        });
+        assert_eq!(shown, (kind, files.iter().map(ToString::to_string).collect()), "{name}");
     }
 }
 
