@@ -233,6 +233,7 @@ async fn a_tool_that_changes_asks_again_and_shows_it() {
         echo.clone(),
         echo.clone(),
         ("mcp__one__change", json!({})),
+        echo.clone(),
         echo,
         ("mcp__one__late", json!({})),
     ]);
@@ -242,7 +243,17 @@ async fn a_tool_that_changes_asks_again_and_shows_it() {
     assert_eq!(titles_asked(&agent), [echo, "change (one)", echo, "late (one)"]);
     let asked = &agent.client.permission_requests[2].request.tool_call.fields.content;
     let asked = serde_json::to_string(asked).unwrap();
-    assert!(asked.contains("Before: Echoes. Now: Echoes loudly."), "{asked}");
+    assert!(asked.contains("Before: `Echoes.` Now: `Echoes loudly.`"), "{asked}");
+    // The changed tool was allowed, so the next call does not mention the change.
+    let session = agent.session_id();
+    let calls = agent.client.session(&session).calls();
+    let transcript = agent.client.transcript();
+    let mentions = |call: usize| {
+        let id = calls[call].tool_call_id.to_string();
+        let mut lines = transcript.lines().filter(|line| line.contains("Echoes loudly."));
+        lines.any(|line| line.contains(&id))
+    };
+    assert_eq!([3, 4].map(mentions), [true, false]);
     assert!(shown(&agent).iter().all(|(_, status, _)| *status == ToolCallStatus::Completed));
     agent.finish().await;
 }

@@ -12,14 +12,14 @@ pub(super) fn block_text_or_placeholder<'a>(
 ) -> Cow<'a, str> {
     match block {
         ContentBlock::Text(text) => Cow::Borrowed(&text.text),
-        ContentBlock::Image(image) => binary_placeholder(&image.mime_type, image.data.len(), words),
-        ContentBlock::Audio(audio) => binary_placeholder(&audio.mime_type, audio.data.len(), words),
+        ContentBlock::Image(image) => binary_placeholder(&image.mime_type, &image.data, words),
+        ContentBlock::Audio(audio) => binary_placeholder(&audio.mime_type, &audio.data, words),
         ContentBlock::ResourceLink(link) => Cow::Owned(format!("[{}]({})", link.name, link.uri)),
         ContentBlock::Resource(resource) => match &resource.resource {
             EmbeddedResourceResource::TextResourceContents(text) => Cow::Borrowed(&text.text),
             EmbeddedResourceResource::BlobResourceContents(blob) => {
                 let kind = blob.mime_type.as_deref().unwrap_or(&blob.uri);
-                binary_placeholder(kind, blob.blob.len(), words)
+                binary_placeholder(kind, &blob.blob, words)
             }
             _ => Cow::Borrowed(""),
         },
@@ -27,8 +27,13 @@ pub(super) fn block_text_or_placeholder<'a>(
     }
 }
 
-fn binary_placeholder<'a>(kind: &str, base64_len: usize, words: &UiText) -> Cow<'a, str> {
-    Cow::Owned(words.binary_data_text(kind, base64_len as u64 / 4 * 3))
+fn binary_placeholder<'a>(kind: &str, base64: &str, words: &UiText) -> Cow<'a, str> {
+    Cow::Owned(words.binary_data_text(kind, decoded_len(base64)))
+}
+
+/// Returns the number of bytes that base64 text encodes.
+pub(crate) fn decoded_len(base64: &str) -> u64 {
+    base64.trim_end_matches('=').len() as u64 * 3 / 4
 }
 
 /// Splits a text that is one Markdown code fence into its language and its body. Returns an empty
@@ -52,7 +57,14 @@ pub(super) fn split_off_code_fence(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::split_off_code_fence;
+    use super::{decoded_len, split_off_code_fence};
+
+    #[test]
+    fn padding_is_not_counted() {
+        for (base64, bytes) in [("", 0), ("AAAA", 3), ("AAA=", 2), ("AA==", 1), ("AA", 1)] {
+            assert_eq!(decoded_len(base64), bytes, "{base64}");
+        }
+    }
 
     #[test]
     fn a_fence_around_the_whole_text_is_removed() {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use acp_lifecycle::Effect;
 use acp_types::Progress;
 use acp_types::json::serialized_len;
 use acp_types::schema::v1::{ContentBlock, ElicitationAction, ElicitationSchema};
@@ -25,6 +26,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore, watch};
 use url::Url;
 
+use crate::config::McpServerConfig;
+use crate::definition::short_digest;
 use crate::limits::{
     MAX_ELICITATION_BYTES, MAX_FORM_BYTES, MAX_OPEN_PAGES, MAX_OPEN_REQUESTS, MAX_PAGE_URL_BYTES,
     MAX_REQUEST_NAME_BYTES, MAX_SAMPLING_BYTES, MAX_SAMPLING_TOKENS,
@@ -32,7 +35,7 @@ use crate::limits::{
 use crate::lock::lock;
 use crate::requests::{
     HandlerSlot, McpClientCapabilities, McpElicitationMode, McpRequestHandler, McpSampling,
-    McpSamplingMessage, RunningCall,
+    McpSamplingMessage, RunningCall, SAMPLING,
 };
 
 /// The part of a connection that handles the messages of the server. Clones share their state.
@@ -42,6 +45,7 @@ pub(crate) struct ServerMessages(Arc<MessageState>);
 struct MessageState {
     /// The name of the server.
     server: String,
+    address: String,
     agent: AgentSide,
     /// The calls that wait for the server. The newest call is the last one.
     calls: watch::Sender<Vec<(ProgressToken, Arc<RunningCall>)>>,
@@ -88,12 +92,14 @@ pub(crate) struct CallRoute {
 }
 
 impl ServerMessages {
-    pub(crate) fn new(server: String, agent: AgentSide) -> Self {
+    pub(crate) fn new(config: &McpServerConfig, agent: AgentSide) -> Self {
+        let (server, address) = (config.name.clone(), config.address());
         let (calls, changes, open_pages, lost) = Default::default();
         let (request_limit, open_requests) =
             (Semaphore::new(MAX_OPEN_REQUESTS), Default::default());
         Self(Arc::new(MessageState {
             server,
+            address,
             agent,
             calls,
             changes,
@@ -217,19 +223,24 @@ impl ServerMessages {
         Some((calls.first()?.1.clone(), calls.len() == 1))
     }
 
+    /// Returns a text that differs if the digest of a definition or the address of the server
+    /// differs. A remembered answer must not apply to another server of the same name.
+    pub(crate) fn digest(&self, definition: &str) -> String {
+        short_digest(&format!("{definition} {}", self.0.address))
+    }
+
     /// Sends the user to the pages that a failed call needs. Returns whether the user agrees to
-    /// open all of them.
-    pub(crate) async fn show_pages(&self, call: &RunningCall, pages: Option<&Value>) -> bool {
+    /// open all of them, or `None` if they cannot be shown.
+    pub(crate) async fn show_pages(
+        &self,
+        call: &RunningCall,
+        pages: Option<&Value>,
+    ) -> Option<bool> {
         let pages = pages.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let Some(handler) = self.0.agent.handler.get().and_then(Weak::upgrade) else {
-            return false;
-        };
+        let handler = self.0.agent.handler.get().and_then(Weak::upgrade)?;
         for page in pages.iter().take(MAX_OPEN_REQUESTS) {
-            let Some((message, mode)) =
-                convert(page).and_then(|request| self.elicitation_mode(request))
-            else {
-                return false;
-            };
+            let (message, mode) =
+                convert(page).and_then(|request| self.elicitation_mode(request))?;
             let _open = OpenRequest::new(&self.0.open_requests);
             let question = (&*self.0.server, head(&message, MAX_ELICITATION_BYTES));
             let asked = async {
@@ -238,10 +249,10 @@ impl ServerMessages {
             };
             let answer = call.ended.run_until_cancelled(asked).await;
             if !matches!(answer, Some(ElicitationAction::Accept(_))) {
-                return false;
+                return Some(false);
             }
         }
-        !pages.is_empty()
+        (!pages.is_empty()).then_some(true)
     }
 
     /// Returns our id of a page. The id is stored until the server reports that the user has
@@ -373,9 +384,13 @@ impl ClientHandler for ServerMessages {
         let request = sampling(request).ok_or_else(|| {
             refused("Only texts, images and audio can be sent to the model.".to_owned())
         })?;
-        let server = &self.0.server;
+        let effect = Effect::Mcp {
+            server: self.0.server.clone(),
+            tool: SAMPLING.to_owned(),
+            definition: self.digest(SAMPLING),
+        };
         let sample = self.answer(&context, |call, _, handler| async move {
-            call.sample(&*handler, server, request).await
+            call.sample(&*handler, effect, request).await
         });
         let sample = sample.await.unwrap_or_else(|| {
             Err("The model can only be asked while one of the server's tools runs.".to_owned())

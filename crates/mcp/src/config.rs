@@ -1,6 +1,7 @@
 //! The configuration of a server.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -82,6 +83,17 @@ impl SessionFolders {
 }
 
 impl McpServerConfig {
+    /// Returns the URL, or the program with its arguments. A remembered answer applies only to a
+    /// server with the same name and the same address.
+    pub(crate) fn address(&self) -> String {
+        match &self.transport {
+            McpTransport::Stdio { command, args, .. } => {
+                iter::once(command).chain(args).map(|word| format!("{word}\0")).collect()
+            }
+            McpTransport::Http { url, .. } => url.clone(),
+        }
+    }
+
     /// Creates a configuration with the default timeouts, without a sandbox and without a login.
     /// All tools of the server are used.
     #[must_use]
@@ -136,5 +148,33 @@ impl std::fmt::Debug for McpTransport {
                 .field("headers", &headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
                 .finish(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_are_reached_differently_have_different_addresses() {
+        let stdio = |command: &str, args: &[&str]| {
+            let args = args.iter().map(ToString::to_string).collect();
+            let (command, env) = (command.to_owned(), BTreeMap::new());
+            McpServerConfig::new("x", McpTransport::Stdio { command, args, env, cwd: None })
+        };
+        let http = |url: &str| {
+            McpServerConfig::new("x", McpTransport::Http { url: url.to_owned(), headers: vec![] })
+        };
+        let servers = [
+            stdio("a", &[]),
+            stdio("a", &["b", "c"]),
+            stdio("a", &["b c"]),
+            stdio("a b", &["c"]),
+            http("http://a/"),
+            http("https://a/"),
+        ];
+        let addresses: std::collections::BTreeSet<_> =
+            servers.iter().map(McpServerConfig::address).collect();
+        assert_eq!(addresses.len(), servers.len());
     }
 }

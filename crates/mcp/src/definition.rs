@@ -80,7 +80,7 @@ impl ToolDefinition {
 }
 
 /// Returns the first 16 bytes of the SHA-256 of a text, in hexadecimal digits.
-fn short_digest(text: &str) -> String {
+pub(crate) fn short_digest(text: &str) -> String {
     Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 

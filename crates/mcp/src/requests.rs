@@ -204,20 +204,18 @@ impl RunningCall {
     pub(crate) async fn sample(
         &self,
         handler: &dyn McpRequestHandler,
-        server: &str,
+        effect: Effect,
         request: McpSampling,
     ) -> Result<McpSample, String> {
         self.show("mcp-sampling", &request.shown_text());
         // The request costs money, and its prompt comes from the server. Therefore no mode allows
         // the request: if no rule decides, the user is asked.
-        let effects = Effects::from(Effect::Mcp {
-            server: server.to_owned(),
-            tool: SAMPLING.to_owned(),
-            definition: SAMPLING.to_owned(),
-        });
-        if !self.call.request_further_effects(&effects.with_sensitive_mark()).await {
-            return Err("The user does not permit it.".to_owned());
-        }
+        let effects = Effects::from(effect).with_sensitive_mark();
+        let permitted = self.call.request_further_effects(&effects).await;
+        permitted.map_err(|reason| match reason {
+            Some(reason) => format!("The user does not permit it: {reason}"),
+            None => "The user does not permit it.".to_owned(),
+        })?;
         let sample = handler.sample(request).await?;
         self.show("mcp-sampled", &sample.text);
         Ok(sample)

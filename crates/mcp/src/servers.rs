@@ -329,7 +329,7 @@ impl ServersState {
         stop: &CancellationToken,
     ) -> Result<(), String> {
         let config = &self.entries[place].config;
-        let messages = ServerMessages::new(config.name.clone(), self.agent.clone());
+        let messages = ServerMessages::new(config, self.agent.clone());
         let mut server =
             RunningServer::start(config, messages, &self.folders, confined, stop).await?;
         let served = self.offer_tools(place, &mut server, stop).await;

@@ -86,12 +86,18 @@ impl DynTool for McpTool {
             let Value::Object(args) = args else {
                 return Err(ToolError::invalid_arguments("The arguments are one JSON object."));
             };
+            // An answer about a tool does not apply to another server of the same name.
+            let definition = self.server.messages.digest(&self.definition.digest);
             let effect = Effect::Mcp {
                 server: self.server.name.clone(),
                 tool: self.definition.name.clone(),
-                definition: self.definition.digest.clone(),
+                definition,
             };
-            let is_changed = self.earlier.is_some() || was_allowed_otherwise(&effect, invocation);
+            let is_changed = match earlier_answer(&effect, invocation) {
+                EarlierAnswer::AllowsThis => false,
+                EarlierAnswer::AllowsOther => true,
+                EarlierAnswer::None => self.earlier.is_some(),
+            };
             let mut effects = Effects::from(effect);
             if self.definition.is_destructive || is_changed {
                 effects = effects.with_sensitive_mark();
@@ -120,32 +126,53 @@ impl DynTool for McpTool {
 }
 
 impl McpTool {
-    /// Returns a note about a tool whose definition has changed since it was allowed.
+    /// Returns a note about a tool whose definition has changed.
     fn change_note(&self) -> Note {
-        let now = escape_invisible(&self.definition.description);
+        let now = code_text(&self.definition.description);
         match &self.earlier {
             Some(earlier) if earlier.description != self.definition.description => {
-                let before = escape_invisible(&earlier.description);
                 Note::new("mcp-description-changed")
-                    .with_text("before", before)
+                    .with_text("before", code_text(&earlier.description))
                     .with_text("now", now)
             }
-            _ => Note::new("mcp-changed").with_text("now", now),
+            Some(_) => Note::new("mcp-schema-changed"),
+            None => Note::new("mcp-changed").with_text("now", now),
         }
     }
 }
 
-/// Returns whether the user has allowed this tool in this session when the tool had another
-/// definition.
-fn was_allowed_otherwise(effect: &Effect, invocation: Invocation<'_>) -> bool {
-    let Effect::Mcp { server, tool, definition } = effect else { return false };
+/// Returns a text of a server as the content of a code span on one line, so that no client renders
+/// its links and images.
+fn code_text(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    escape_invisible(&words.join(" ")).replace('`', "'")
+}
+
+/// The remembered answer to an earlier question about a tool.
+enum EarlierAnswer {
+    None,
+    /// The user allowed the tool as it is now defined.
+    AllowsThis,
+    /// The user allowed the tool when it had another definition.
+    AllowsOther,
+}
+
+fn earlier_answer(effect: &Effect, invocation: Invocation<'_>) -> EarlierAnswer {
+    let Effect::Mcp { server, tool, definition } = effect else { return EarlierAnswer::None };
     invocation.call.session().update(|session, _| {
-        session.rules().allowed_effects().any(|other| match other {
-            Effect::Mcp { server: s, tool: t, definition: d } => {
-                s == server && t == tool && d != definition
+        let mut found = EarlierAnswer::None;
+        for allowed in session.rules().allowed_effects() {
+            match allowed {
+                Effect::Mcp { server: s, tool: t, definition: d } if s == server && t == tool => {
+                    if d == definition {
+                        return EarlierAnswer::AllowsThis;
+                    }
+                    found = EarlierAnswer::AllowsOther;
+                }
+                _ => {}
             }
-            _ => false,
-        })
+        }
+        found
     })
 }
 
@@ -230,7 +257,7 @@ impl ServerConnection {
             Err(ServiceError::McpError(error)) if error.code == URL_ELICITATION_REQUIRED => {
                 let pages = error.data.as_ref().map(|data| &data["elicitations"]);
                 match self.messages.show_pages(&route.call, pages).await {
-                    true => Err(ToolError::recoverable(
+                    Some(true) => Err(ToolError::recoverable(
                         ErrorCode::ServerError,
                         format!(
                             "{tool} of the server {} needs the user, who was sent to a page. Call \
@@ -238,7 +265,15 @@ impl ServerConnection {
                             self.name
                         ),
                     )),
-                    false => Err(self.error(tool, &ServiceError::McpError(error))),
+                    Some(false) => Err(ToolError::recoverable(
+                        ErrorCode::ServerError,
+                        format!(
+                            "{tool} of the server {} needs the user, who did not agree to open the \
+                             page.",
+                            self.name
+                        ),
+                    )),
+                    None => Err(self.error(tool, &ServiceError::McpError(error))),
                 }
             }
             Err(error) => Err(self.error(tool, &error)),
@@ -281,10 +316,20 @@ impl ServerConnection {
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
                 self.messages.report_lost();
-                let message = format!(
-                    "The server {server} has ended. The user can start it again with /mcp restart \
-                     {server}."
-                );
+                let message = match (login, error) {
+                    (None, _) => format!(
+                        "The server {server} has ended. The user can start it again with /mcp \
+                         restart {server}."
+                    ),
+                    (Some(_), ServiceError::TransportSend(error)) => format!(
+                        "The connection to the server {server} has failed, and is opened again: {}",
+                        escape_invisible(&error.to_string())
+                    ),
+                    (Some(_), _) => format!(
+                        "The connection to the server {server} has failed, and is opened again. The \
+                         result of {tool} is lost."
+                    ),
+                };
                 ToolError::recoverable(ErrorCode::ServerError, message)
             }
             ServiceError::McpError(error) => {

@@ -30,6 +30,8 @@ pub(super) fn check_server_args(args: &McpAddArgs) -> Result<Assignments, String
     }
     if let Some(url) = &args.url {
         check_url(url)?;
+    } else if !args.header_env.is_empty() {
+        return Err("--header-env needs --url, because a program receives no headers".to_owned());
     } else if args.command.first().is_none_or(|program| program.trim().is_empty()) {
         return Err("the command is empty".to_owned());
     }
@@ -69,13 +71,13 @@ fn header(text: &str) -> Result<(String, String), String> {
         |letter: u8| letter.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&letter);
     if name.is_empty() || !name.bytes().all(is_letter) || has_token_shape(name) {
         return Err("--header-env needs the name of a header, an equals sign and the name of a \
-                    variable, e.g. Authorization=DOCS_AUTHORIZATION"
+                    variable, e.g. X-Docs-User=DOCS_USER"
             .to_owned());
     }
     if !is_name_of_variable(variable) {
         return Err(
             "--header-env needs the name of a variable that holds the value of the header, \
-                    e.g. Authorization=DOCS_AUTHORIZATION"
+                    e.g. X-Docs-User=DOCS_USER"
                 .to_owned(),
         );
     }

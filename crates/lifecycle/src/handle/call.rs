@@ -310,18 +310,26 @@ impl CallHandle {
 
     /// Decides whether the running call may have further effects, e.g. connect to a host. If the
     /// rules and the policy do not decide, the approver or the client is asked with a permission
-    /// request of this call, and the answer can be remembered. Returns false if the effects are not
-    /// allowed, or if the call ends first. Dropping the future withdraws the request.
+    /// request of this call, and the answer can be remembered. Dropping the future withdraws the
+    /// request.
     ///
     /// Before calling this method, append a note that explains the request to the call's content.
-    pub async fn request_further_effects(&self, effects: &Effects) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the effects are not allowed, or if the call ends first. The error is the
+    /// reason that the user or the approver gave, if there is one.
+    pub async fn request_further_effects(&self, effects: &Effects) -> Result<(), Option<String>> {
         // The effects belong to no plan, so the subject is empty.
         let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => false,
-            outcome = self.request_permission(effects, subject, true) => {
-                matches!(outcome, PermissionOutcome::Granted(_))
+            () = self.cancel.cancelled() => Err(None),
+            outcome = self.request_permission(effects, subject, true) => match outcome {
+                PermissionOutcome::Granted(_) => Ok(()),
+                PermissionOutcome::Rejected { reason }
+                | PermissionOutcome::RejectedByApprover { reason } => Err(reason),
+                _ => Err(None),
             }
         }
     }

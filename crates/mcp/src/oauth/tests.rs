@@ -159,7 +159,7 @@ async fn connect(config: &McpServerConfig) -> Result<RunningServer, String> {
         capabilities: McpClientCapabilities::default(),
         handler: Arc::default(),
     };
-    let messages = ServerMessages::new(config.name.clone(), agent);
+    let messages = ServerMessages::new(config, agent);
     let folders = SessionFolders::new("/", []);
     RunningServer::start(config, messages, &folders, None, &CancellationToken::new()).await
 }

@@ -208,7 +208,7 @@ impl HostAccess for RedirectAccess<'_> {
             };
             self.invocation.append_note(&host_note(key, destination));
         }
-        if !call.request_further_effects(&effects).await {
+        if call.request_further_effects(&effects).await.is_err() {
             return Err(denied_host(&destination.host));
         }
         match route {

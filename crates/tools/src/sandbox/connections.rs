@@ -146,7 +146,7 @@ async fn ask_about_host(state: Arc<CommandState>, host: String) -> bool {
                 let key = if state.has_upstream { "connects-upstream" } else { "connects" };
                 let note = Note::new(key).with_text("host", escape_invisible(&host));
                 state.call.append_content(Content::from_text(note.render(&state.titles)));
-                state.call.request_further_effects(&connect_effects(&host)).await
+                state.call.request_further_effects(&connect_effects(&host)).await.is_ok()
             }
             _ => false,
         }
