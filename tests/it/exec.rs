@@ -142,7 +142,9 @@ fn a_prompt_instead_of_a_subcommand_gets_a_hint_at_exec() {
 fn a_prompt_is_read_from_standard_input() {
     let scratch = Scratch::new();
     let args = ["exec", "--model", "direct", "-"];
-    for (prompt, code) in [("read notes.txt\n", 0), ("read missing.txt", 1), ("fix it", 2)] {
+    for (prompt, code) in
+        [("read notes.txt\n", 0), ("read missing.txt", 1), ("fix it", 2), (" ", 2)]
+    {
         let mut child = command(&scratch, &[], &args).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(prompt.as_bytes()).unwrap();
         let (exit, out, err) = outcome(child.wait_with_output().unwrap());

@@ -113,6 +113,27 @@ fn the_user_is_asked_at_the_terminal_even_if_standard_input_is_a_pipe() {
 }
 
 #[test]
+fn an_invalid_answer_is_explained_and_letters_are_answers() {
+    let exec = "exec \"$0\" exec --model direct 'run touch made'";
+    for (answers, code, is_made, says) in [
+        (vec!["maybe", "y"], 0, true, "Type a number from 1 to 5, y to allow"),
+        (vec!["0", "N"], 1, false, "Type a number from 1 to 5, y to allow"),
+        (vec!["6"; 5], 4, false, "There was no valid answer, so the call is cancelled."),
+        (vec!["\u{3}"], 130, false, "Interrupted."),
+    ] {
+        let scratch = Scratch::new();
+        let mut terminal = TestTerminal::run(&scratch, exec);
+        for (number, answer) in answers.iter().enumerate() {
+            terminal.until_times("Which? [1-5] ", number + 1);
+            terminal.types(&format!("{answer}\n"));
+        }
+        let (ended, shown) = terminal.end();
+        assert_eq!((ended, scratch.path("made").exists()), (code, is_made), "{shown}");
+        assert!(shown.contains(says), "{shown}");
+    }
+}
+
+#[test]
 fn the_user_is_asked_in_the_language_of_the_locale() {
     let scratch = Scratch::new();
     let write = "write notes.txt\n<<<\neins\n>>>";

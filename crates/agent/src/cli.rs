@@ -156,6 +156,9 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     } else {
         args.prompt
     };
+    if prompt.trim().is_empty() {
+        return Err(print_unusable_error("the prompt is empty"));
+    }
     if !agent.is_command(&prompt)
         && let Some(why) = model.prompt_error(&prompt)
     {

@@ -38,6 +38,8 @@ kind-switch-mode = Moduswechsel
 # Fragen und ihre Antworten.
 
 which = Welche? [1-{ $last }]
+which-help = Eine Zahl von 1 bis { $last }, y erlaubt diesen Aufruf, n lehnt ihn ab. Strg-C bricht ab.
+which-unanswered = Es gab keine gültige Antwort, daher wird der Aufruf abgebrochen.
 allowed-all = erlaubt durch --approve-all
 rejected-all = abgelehnt durch --deny-all
 rejected-unasked = abgelehnt: Es gibt kein Terminal für eine Frage
@@ -60,6 +62,7 @@ may-have-acted = Es hat vielleicht schon etwas bewirkt.
 
 background = Befehle im Hintergrund enden mit diesem Programm: { $commands }.
 nobody-asked = Etwas wurde abgelehnt, weil niemand gefragt werden konnte; siehe --approve-all.
+interrupted = Unterbrochen.
 early-cancelled = Vorzeitig beendet: Es wurde abgebrochen.
 early-refusal = Vorzeitig beendet: Das Modell wollte nicht weitermachen.
 early-tokens = Vorzeitig beendet: Die Antwort ist so lang, wie das Modell höchstens schreibt.

@@ -3,6 +3,8 @@
 # Questions and their answers.
 
 which = Which? [1-{ $last }]
+which-help = Type a number from 1 to { $last }, y to allow this call, or n to reject it. Ctrl-C cancels.
+which-unanswered = There was no valid answer, so the call is cancelled.
 allowed-all = allowed by --approve-all
 rejected-all = rejected by --deny-all
 rejected-unasked = rejected: there is no terminal to ask at
@@ -13,6 +15,7 @@ sent-unasked = there is no terminal to ask at; see --approve-all
 
 background = Commands in the background end with this program: { $commands }.
 nobody-asked = A call was rejected because no one could be asked; see --approve-all.
+interrupted = Interrupted.
 early-cancelled = The turn ended early: it was cancelled.
 early-refusal = The turn ended early: the model refused to continue.
 early-tokens = The turn ended early: the reply reached the model's maximum length.

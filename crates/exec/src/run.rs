@@ -283,7 +283,13 @@ impl Screen {
             ));
         }
         match ending {
-            ExecOutcome::Signal(signal) => ExitCode::from(128 + signal),
+            ExecOutcome::Signal(signal) => {
+                if ui.is_terminal() {
+                    // The terminal has shown `^C` at the end of the last line.
+                    ui.print_line(&format!("\n{}", self.words.message("interrupted")));
+                }
+                ExitCode::from(128 + signal)
+            }
             ExecOutcome::Turn(Ok(_)) if *was_refused => {
                 ui.print_line(&self.words.message("nobody-asked"));
                 ExitCode::from(3)
@@ -359,27 +365,38 @@ impl Screen {
         })
     }
 
-    /// Asks for the number of an option, several times if the answer is invalid. Returns `None`,
-    /// which cancels the request, at the end of input or after too many attempts.
+    /// Asks for the number of an option, or for `y` or `n`, which choose the options for this call
+    /// only. Asks several times if the answer is invalid. Returns `None`, which cancels the request,
+    /// at the end of input or after too many attempts.
     fn ask_option<'a>(
         &self,
         options: &'a [PermissionOption],
         mut keyboard: Keyboard,
     ) -> io::Result<Option<&'a PermissionOption>> {
+        let text = |key| self.words.message_with_variable(key, "last", options.len().to_string());
         for _ in 0..MAX_QUESTION_ATTEMPTS {
-            let question =
-                self.words.message_with_variable("which", "last", options.len().to_string());
-            self.print_rendered(|_| format!("  {question} "));
+            self.print_rendered(|_| format!("  {} ", text("which")));
             let line = keyboard.read_line()?;
             if line.is_empty() {
                 return Ok(None);
             }
-            let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-            if let Some(option) = number.and_then(|number| options.get(number)) {
+            if let Some(option) = find_option(options, line.trim()) {
                 return Ok(Some(option));
             }
+            self.print_rendered(|_| format!("  {}\n", text("which-help")));
         }
+        self.print_rendered(|_| format!("  {}\n", text("which-unanswered")));
         Ok(None)
+    }
+}
+
+/// Returns the option that an answer means.
+fn find_option<'a>(options: &'a [PermissionOption], answer: &str) -> Option<&'a PermissionOption> {
+    let of_kind = |kind| options.iter().find(|option| option.kind == kind);
+    match answer.to_lowercase().as_str() {
+        "y" | "yes" => of_kind(PermissionOptionKind::AllowOnce),
+        "n" | "no" => of_kind(PermissionOptionKind::RejectOnce),
+        number => options.get(number.parse::<usize>().ok()?.checked_sub(1)?),
     }
 }
 
