@@ -25,7 +25,7 @@ async fn a_busy_server_is_retried_after_the_delay_that_it_names() {
         assert_eq!(agent.turn("go").await, "end_turn");
         assert!(before.elapsed() >= Duration::from_secs(1), "{dialect:?}: {:?}", before.elapsed());
         let thought = agent.session().thought_text();
-        assert!(thought.ends_with("It is asked again in 1.0 s."), "{dialect:?}: {thought}");
+        assert!(thought.ends_with("It is asked again in 1.0 s.\n\n"), "{dialect:?}: {thought}");
         agent.finish().await;
     }
 }

@@ -343,7 +343,8 @@ async fn prepare_model_for_turn(
     if let Some(found) = found
         && told.as_ref() != Some(&found)
     {
-        send_agent_message(handle, found.clone());
+        // Some clients append the answer directly to this text.
+        send_agent_message(handle, format!("{found}\n\n"));
         *told = Some(found);
     }
 }

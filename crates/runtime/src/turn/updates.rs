@@ -66,9 +66,10 @@ pub(super) fn send_retry_notice(handle: &SessionHandle, error: &ModelError, paus
     send_notice(handle, format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
 }
 
-/// Sends a notice as a separate message, which does not belong to the model's messages.
+/// Sends a notice as a separate message, which does not belong to the model's messages. The notice
+/// ends with an empty line, because some clients append the next message directly to it.
 pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
-    let message = Ulid::generate().to_string();
+    let (message, text) = (Ulid::generate().to_string(), text + "\n\n");
     handle.send_message_chunk(MessageChunk::new(Role::Thought, message, text));
 }
 

@@ -396,7 +396,7 @@ async fn the_delay_of_the_provider_is_used_and_sent_to_the_client() {
     assert_eq!(ending, Ok(StopReason::EndTurn));
     assert!((asked..asked * 2).contains(&before.elapsed()), "{:?}", before.elapsed());
     let thought = stage.end().await.thought;
-    assert_eq!(thought, "The model failed: busy (status 429). It is asked again in 30.0 s.");
+    assert_eq!(thought, "The model failed: busy (status 429). It is asked again in 30.0 s.\n\n");
 }
 
 #[tokio::test(start_paused = true)]
@@ -577,7 +577,7 @@ async fn too_many_calls_of_a_reply_are_reported_to_the_model_and_the_client() {
     let asked = model.asked.lock().unwrap()[1].clone();
     assert_eq!(history_in_words(&asked).last().unwrap(), &format!("context: {words}"));
     let seen = stage.end().await;
-    assert_eq!(seen.thought, words);
+    assert_eq!(seen.thought, format!("{words}\n\n"));
     assert_eq!(seen.client_state.observed_calls().count(), limits::MAX_REPLY_CALLS);
 }
 
