@@ -170,6 +170,7 @@ mod tests {
             stdio("a", &["b", "c"]),
             stdio("a", &["b c"]),
             stdio("a b", &["c"]),
+            stdio("ab", &["c"]),
             http("http://a/"),
             http("https://a/"),
         ];
