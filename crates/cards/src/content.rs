@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::ui_text::UiText;
 use acp_types::schema::v1::{ContentBlock, EmbeddedResourceResource};
+use callboard_text::base64_decoded_len;
 
 /// Returns the text of a block, or a placeholder if it contains no text.
 pub(super) fn block_text_or_placeholder<'a>(
@@ -28,12 +29,7 @@ pub(super) fn block_text_or_placeholder<'a>(
 }
 
 fn binary_placeholder<'a>(kind: &str, base64: &str, words: &UiText) -> Cow<'a, str> {
-    Cow::Owned(words.binary_data_text(kind, decoded_len(base64)))
-}
-
-/// Returns the number of bytes that base64 text encodes.
-pub(crate) fn decoded_len(base64: &str) -> u64 {
-    base64.trim_end_matches('=').len() as u64 * 3 / 4
+    Cow::Owned(words.binary_data_text(kind, base64_decoded_len(base64)))
 }
 
 /// Splits a text that is one Markdown code fence into its language and its body. Returns an empty
@@ -57,14 +53,7 @@ pub(super) fn split_off_code_fence(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{decoded_len, split_off_code_fence};
-
-    #[test]
-    fn padding_is_not_counted() {
-        for (base64, bytes) in [("", 0), ("AAAA", 3), ("AAA=", 2), ("AA==", 1), ("AA", 1)] {
-            assert_eq!(decoded_len(base64), bytes, "{base64}");
-        }
-    }
+    use super::split_off_code_fence;
 
     #[test]
     fn a_fence_around_the_whole_text_is_removed() {

@@ -3,7 +3,7 @@
 use acp_tools::{ErrorCode, ToolOutput};
 use acp_types::schema::v1::EmbeddedResourceResource;
 use acp_types::{CallEndReason, Content, ContentBlock};
-use callboard_text::{grouped_count_with_noun, head};
+use callboard_text::{base64_decoded_len, grouped_count_with_noun, head};
 use rmcp::model::CallToolResult;
 
 use crate::limits::MAX_SHOWN_TEXT_BYTES;
@@ -55,10 +55,7 @@ pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
 /// Returns the text of a block for the model. Returns `None` for an image, because the model
 /// receives images separately.
 fn text_for_model(block: &ContentBlock) -> Option<String> {
-    let size = |base64: &str| {
-        let digits = base64.trim_end_matches('=').len() as u64;
-        grouped_count_with_noun(digits * 3 / 4, "byte", "bytes")
-    };
+    let size = |base64: &str| grouped_count_with_noun(base64_decoded_len(base64), "byte", "bytes");
     match block {
         ContentBlock::Image(_) => None,
         ContentBlock::Audio(audio) => {

@@ -13,7 +13,7 @@ use acp_tools::Workspace;
 use acp_tools::files::read::read_excerpt;
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
 use callboard_text::escape_invisible;
-use callboard_text::{code_fence, head};
+use callboard_text::{base64_decoded_len, code_fence, head};
 use url::Url;
 
 use crate::context::ImplicitReadRules;
@@ -118,7 +118,7 @@ impl PartsBuilder<'_> {
 
     fn push_media(&mut self, kind: MediaKind, media_type: String, data: String) {
         if let Some(why) = self.reason_not_to_send_media(kind, &media_type, &data) {
-            let (what, kib) = (kind.name(), data.len() / 4 * 3 / 1024);
+            let (what, kib) = (kind.name(), base64_decoded_len(&data) / 1024);
             let media_type = escape_invisible(head(&media_type, MAX_MEDIA_TYPE_BYTES));
             return self.push_text(&format!("[{what} ({media_type}, {kib} KiB), {why}]"));
         }

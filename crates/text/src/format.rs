@@ -71,13 +71,27 @@ pub fn code_fence(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}{end}{fence}")
 }
 
+/// Returns the number of bytes that a base64 text encodes. The text is not checked.
+#[must_use]
+pub fn base64_decoded_len(base64: &str) -> u64 {
+    base64.trim_end_matches('=').len() as u64 * 3 / 4
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
 
     use super::{
-        code_fence, count_with_noun, format_duration, grouped_count_with_noun, head, tail,
+        base64_decoded_len, code_fence, count_with_noun, format_duration, grouped_count_with_noun,
+        head, tail,
     };
+
+    #[test]
+    fn the_padding_of_base64_is_not_counted() {
+        for (base64, bytes) in [("", 0), ("AAAA", 3), ("AAA=", 2), ("AA==", 1), ("AA", 1)] {
+            assert_eq!(base64_decoded_len(base64), bytes, "{base64}");
+        }
+    }
 
     #[test]
     fn truncation_splits_no_character() {

@@ -14,8 +14,8 @@ mod visible;
 
 pub use date::{rfc3339_utc, utc_date};
 pub use format::{
-    code_fence, count_with_noun, format_duration, group_thousands, grouped_count_with_noun, head,
-    tail,
+    base64_decoded_len, code_fence, count_with_noun, format_duration, group_thousands,
+    grouped_count_with_noun, head, tail,
 };
 pub use invisible::{is_invisible, is_strippable, push_escaping_invisible};
 pub use path::{normalise, path_text, unquote_path, utf8_path};

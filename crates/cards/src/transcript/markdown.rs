@@ -5,7 +5,7 @@ use std::io;
 
 use acp_types::schema::v1::{PlanEntryStatus, ToolKind};
 use acp_types::{FileChange, LineTag, Operation};
-use callboard_text::{code_fence, grouped_count_with_noun, path_text};
+use callboard_text::{base64_decoded_len, code_fence, grouped_count_with_noun, path_text};
 
 use super::call::{Call, RawText};
 use super::entry::{Author, Entry, Message, PlanStep};
@@ -123,7 +123,7 @@ impl MarkdownDocument<'_> {
     fn append_attachment(&mut self, part: &Part) {
         match part {
             Part::Image { mime, data } => {
-                let bytes = grouped_count_with_noun(data.len() as u64 / 4 * 3, "byte", "bytes");
+                let bytes = grouped_count_with_noun(base64_decoded_len(data), "byte", "bytes");
                 self.append_block(&format!("*{}, {bytes}*", escape(mime)));
             }
             Part::Binary { kind, bytes } => {

@@ -2,9 +2,8 @@
 
 use acp_types::FileChange;
 use acp_types::schema::v1::{ContentBlock, EmbeddedResourceResource, ToolCallContent};
-use callboard_text::head;
+use callboard_text::{base64_decoded_len, head};
 
-use crate::content::decoded_len;
 use crate::limits::{MAX_ENTRY_BYTES, MAX_IMAGE_BYTES, MAX_TEXT_BYTES, PART_OVERHEAD_BYTES};
 use crate::{diff, sanitise};
 
@@ -215,7 +214,7 @@ impl Parts {
 /// Returns a placeholder for base64 data.
 fn binary_placeholder(kind: &str, base64: &str) -> Part {
     let kind = sanitise::truncate_line(&sanitise::escape_line(kind), 100);
-    Part::Binary { kind, bytes: decoded_len(base64) }
+    Part::Binary { kind, bytes: base64_decoded_len(base64) }
 }
 
 /// Returns whether an image may be part of a page: its type must not allow scripts, and its data
