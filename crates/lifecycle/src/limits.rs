@@ -190,7 +190,3 @@ pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// change. A change of the status is recorded at once. If the process is killed, the last changes
 /// within this time may be missing in the record.
 pub const OPEN_DOCUMENT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Maximum number of files in the effects of a foreign call that are shown as its locations.
-#[cfg(feature = "tokio")]
-pub(crate) const MAX_EFFECT_LOCATIONS: usize = 16;

@@ -6,6 +6,7 @@
 mod foreign_tool;
 mod path_arguments;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,6 @@ use crate::catch_panic::catch_panic;
 use crate::effects::{Effect, Effects};
 use crate::execute_call::{CallFailure, CallOutcome, execute_call};
 use crate::handle::{CallHandle, OpenCall, SessionHandle};
-use crate::limits::MAX_EFFECT_LOCATIONS;
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
 
@@ -204,8 +204,9 @@ impl ToolMiddleware {
     }
 
     /// Declares the kinds of tools. For a tool without a declared kind, the kind is inferred from
-    /// the annotations, then from the words of the name ([`tool_kind::infer_kind`]), and then from
-    /// the [effects](Self::with_effects), e.g. `edit` for a call that writes a file.
+    /// the annotations, and then from the words of the name ([`tool_kind::infer_kind`]). The kind is
+    /// not inferred from the [effects](Self::with_effects), because a rule may allow all calls of a
+    /// kind.
     #[must_use]
     pub fn with_kinds(
         mut self,
@@ -261,7 +262,8 @@ impl ToolMiddleware {
         F: FnOnce(&'a str, Value) -> R + Send + 'a,
         R: Future<Output = Result<T, E>> + Send + 'a,
     {
-        let Some(open) = self.announce(turn, id, name, &args, cancel) else {
+        let effects = self.known_effects(name, &args);
+        let Some(open) = self.announce(turn, id, name, &args, effects.as_ref(), cancel) else {
             return Err(cancelled_because_turn_ended());
         };
         let tool: BoxTool<'a, T, E> = Box::new(move |args| Box::pin(tool(name, args)));
@@ -288,13 +290,21 @@ impl ToolMiddleware {
         R: Future<Output = Result<T, E>> + Send + 'a,
     {
         let (cancel, tool) = (cancel.child_token(), Arc::new(tool));
-        let footprints: Vec<_> = calls.iter().map(|call| self.footprint(call)).collect();
+        let effects: Vec<_> =
+            calls.iter().map(|call| self.known_effects(call.name, &call.args)).collect();
+        // The footprint of a call whose effects are not known is unknown.
+        let footprint = |(call, effects): (&BatchCall<'a>, &Option<Effects>)| {
+            let known = effects.as_ref();
+            known.map_or(Footprint::Unknown, |it| Footprint::from_effects(call.name, it))
+        };
+        let footprints: Vec<_> = calls.iter().zip(&effects).map(footprint).collect();
         let mut schedule = Schedule::new(&footprints);
-        let announce = |call: BatchCall<'a>| {
-            let open = self.announce(turn, call.id, call.name, &call.args, &cancel)?;
+        let announce = |(call, effects): (BatchCall<'a>, Option<Effects>)| {
+            let effects = effects.as_ref();
+            let open = self.announce(turn, call.id, call.name, &call.args, effects, &cancel)?;
             Some((open, call))
         };
-        let mut waiting: Vec<_> = calls.into_iter().map(announce).collect();
+        let mut waiting: Vec<_> = calls.into_iter().zip(effects).map(announce).collect();
         let mut results: Vec<_> =
             waiting.iter().map(|_| Err(cancelled_because_turn_ended())).collect();
         let mut running = FuturesUnordered::new();
@@ -326,12 +336,6 @@ impl ToolMiddleware {
         results
     }
 
-    /// Returns the footprint of a call. If the effects callback panics, the footprint is unknown.
-    fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
-        self.known_effects(call.name, &call.args)
-            .map_or(Footprint::Unknown, |effects| Footprint::from_effects(call.name, &effects))
-    }
-
     /// Returns the effects of a call with these arguments, whose paths are not resolved yet. Returns
     /// `None` if a path cannot be resolved or a callback panics.
     fn known_effects(&self, name: &str, args: &Value) -> Option<Effects> {
@@ -348,6 +352,7 @@ impl ToolMiddleware {
         id: &str,
         name: &str,
         args: &Value,
+        effects: Option<&Effects>,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
         let id = self.unique_call_id(turn, id);
@@ -356,13 +361,11 @@ impl ToolMiddleware {
         let title = title.unwrap_or_else(|| title::default_title(name, args));
         let kind = catch_panic(|| (self.kinds)(name)).flatten();
         let annotations = catch_panic(|| (self.annotations)(name)).unwrap_or_default();
-        let effects = self.known_effects(name, args).unwrap_or_default();
-        let kind = match tool_kind::infer_kind(kind, annotations, name) {
-            ToolKind::Other => kind_of_effects(&effects),
-            kind => kind,
-        };
-        let paths = effects.iter().filter_map(|effect| Location::try_new(effect.path()?).ok());
-        let locations: Vec<_> = paths.take(MAX_EFFECT_LOCATIONS).collect();
+        let kind = tool_kind::infer_kind(kind, annotations, name);
+        let paths = effects.into_iter().flat_map(Effects::iter).filter_map(Effect::path);
+        let paths: BTreeSet<_> = paths.map(|path| normalise(&self.cwd.join(path))).collect();
+        let locations = paths.iter().filter_map(|path| Location::try_new(path).ok());
+        let locations: Vec<_> = locations.collect();
         let mut patch = ToolCallPatch::for_new_call(name, escape_invisible(&title), kind)
             .with_raw_input(args.clone());
         patch.locations = (!locations.is_empty()).then_some(locations);
@@ -443,21 +446,6 @@ impl ToolMiddleware {
         let is_taken = |id: &str| self.session.is_id_used(&ToolCallId::new(id));
         id::unique_tool_call_id(turn, model_id, is_taken, fresh)
     }
-}
-
-/// Returns the kind of a call with these effects. If the effects differ, the most powerful one
-/// decides.
-fn kind_of_effects(effects: &Effects) -> ToolKind {
-    let kinds = effects.iter().map(|effect| match effect {
-        Effect::Delete(_) => (4, ToolKind::Delete),
-        Effect::Run { .. } => (3, ToolKind::Execute),
-        Effect::Write(_) => (2, ToolKind::Edit),
-        Effect::Connect(_) => (1, ToolKind::Fetch),
-        Effect::Search(_) => (0, ToolKind::Search),
-        Effect::Read(_) => (0, ToolKind::Read),
-        Effect::Mcp { .. } | Effect::Unknown => (5, ToolKind::Other),
-    });
-    kinds.max_by_key(|(power, _)| *power).map_or(ToolKind::Other, |(_, kind)| kind)
 }
 
 /// One call of a reply with several calls: see [`ToolMiddleware::call_batch`].

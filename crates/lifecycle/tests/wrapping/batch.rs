@@ -343,30 +343,30 @@ async fn effects_that_change_before_the_run_are_permitted_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_report_of_a_call_has_the_kind_and_the_files_of_its_effects() {
-    let read = || Effect::Read("/p/x".into());
-    let run = || Effect::Run { command: "ls".to_owned(), cwd: "/p".into() };
-    let cases: [(&str, Vec<Effect>, ToolKind, &[&str]); 6] = [
-        ("frob", vec![read()], ToolKind::Read, &["/p/x"]),
-        ("frob", vec![read(), Effect::Write("/p/y".into())], ToolKind::Edit, &["/p/x", "/p/y"]),
-        ("frob", vec![run(), Effect::Delete("/p/y".into())], ToolKind::Delete, &["/p/y"]),
-        ("frob", vec![read(), Effect::Unknown], ToolKind::Other, &["/p/x"]),
-        ("frob", vec![Effect::Write("relative".into())], ToolKind::Edit, &[]),
-        // The name has priority.
-        ("search_notes", vec![Effect::Write("/p/y".into())], ToolKind::Search, &["/p/y"]),
+async fn the_report_of_a_call_has_the_files_of_its_effects() {
+    let (read, write) =
+        (|path: &str| Effect::Read(path.into()), |path: &str| Effect::Write(path.into()));
+    let cases: [(Vec<Effect>, &[&str]); 5] = [
+        (vec![read("/p/x"), write("/p/x"), write("/p/a")], &["/p/a", "/p/x"]),
+        (vec![Effect::Search("/p/d".into()), Effect::Delete("/q/y".into())], &["/p/d", "/q/y"]),
+        (vec![write("b/../c")], &["/p/c"]),
+        (vec![Effect::Run { command: "ls".to_owned(), cwd: "/p".into() }], &[]),
+        (vec![Effect::Connect("a.example".to_owned()), Effect::Unknown], &[]),
     ];
-    for (name, effects, kind, files) in cases {
+    for (effects, files) in cases {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
         let tools = ToolMiddleware::new(stage.session.clone())
             .with_effects(move |_, _| effects.iter().cloned().collect());
         let args = json!({ "path": "/p/x" });
-        tools.call(&"t".into(), "a", name, args, &stage.cancel, logged(&log)).await.unwrap();
+        tools.call(&"t".into(), "a", "frob", args, &stage.cancel, logged(&log)).await.unwrap();
         let shown = stage.session.update(|session, _| {
             let report = session.board().history().iter().next().unwrap();
             let files = report.locations.iter().map(|at| at.path().display().to_string());
+            // No rule about a kind may allow the call because of its effects.
             (report.kind, files.collect::<Vec<_>>())
         });
-        assert_eq!(shown, (kind, files.iter().map(ToString::to_string).collect()), "{name}");
+        let files = files.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, (ToolKind::Other, files));
     }
 }
 
