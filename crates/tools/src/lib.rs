@@ -28,6 +28,7 @@ pub mod note;
 mod progress;
 pub mod registry;
 pub mod sandbox;
+mod schema;
 pub mod search;
 pub mod tool;
 #[cfg(feature = "web")]

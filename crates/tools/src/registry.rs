@@ -3,7 +3,6 @@
 pub(crate) mod arguments;
 mod changes;
 mod live_tools;
-mod model_schema;
 mod prepared_call;
 mod results;
 
@@ -28,6 +27,7 @@ use crate::builtin;
 use crate::error::ToolError;
 use crate::limits::TITLE_DEBOUNCE;
 use crate::note::CATALOGUES;
+use crate::schema::strip_internal_keywords;
 use crate::tool::{CallDescription, Context, DynTool, OutputDisplay, Spec, Tool, ToolRole};
 
 use self::arguments::NormalisedArguments;
@@ -50,8 +50,6 @@ struct RegisteredTool {
     tool: Box<dyn DynTool>,
     spec: Spec,
     schema: OnceLock<Value>,
-    /// Whether the schema was generated from a type of Rust.
-    has_generated_schema: bool,
 }
 
 /// The definition of a registered tool, as the model receives it.
@@ -143,8 +141,7 @@ impl Registry {
     }
 
     fn insert(&mut self, spec: Spec, tool: Box<dyn DynTool>) {
-        let schema = OnceLock::new();
-        self.push(RegisteredTool { tool, spec, schema, has_generated_schema: true });
+        self.push(RegisteredTool { tool, spec, schema: OnceLock::new() });
     }
 
     fn push(&mut self, tool: RegisteredTool) {
@@ -174,10 +171,7 @@ impl Registry {
     pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
         self.with_own_tools(self.live_tools.offered()).into_iter().map(|entry| {
             let mut input_schema = entry.schema().clone();
-            model_schema::strip_internal_keywords(&mut input_schema);
-            if entry.has_generated_schema {
-                model_schema::shorten_generated_schema(&mut input_schema);
-            }
+            strip_internal_keywords(&mut input_schema);
             ToolDefinition { spec: entry.spec.clone(), input_schema }
         })
     }
@@ -361,8 +355,7 @@ impl RegisteredTool {
     fn new_dyn(tool: Box<dyn DynTool>) -> Self {
         let spec = tool.spec();
         let title = spec.title_key_unless_name().into();
-        let (spec, schema) = (Spec { title, ..spec }, OnceLock::new());
-        Self { tool, spec, schema, has_generated_schema: false }
+        Self { tool, spec: Spec { title, ..spec }, schema: OnceLock::new() }
     }
 
     /// Returns the size of the definition in a request to a model, in bytes.

@@ -208,8 +208,8 @@ impl HostAccess for RedirectAccess<'_> {
             };
             self.invocation.append_note(&host_note(key, destination));
         }
-        if call.request_further_effects(&effects).await.is_err() {
-            return Err(denied_host(&destination.host));
+        if let Err(reason) = call.request_further_effects(&effects).await {
+            return Err(rejected_host(&destination.host, reason));
         }
         match route {
             Some(route) => Ok(route),
@@ -254,7 +254,12 @@ fn host_note(key: &'static str, destination: &Destination) -> Note {
 }
 
 fn denied_host(host: &str) -> ToolError {
-    let message = format!("Connections to {host} are not permitted. Do not try again.");
+    rejected_host(host, None)
+}
+
+fn rejected_host(host: &str, reason: Option<String>) -> ToolError {
+    let reason = reason.map(|reason| format!(" The reason: {reason}")).unwrap_or_default();
+    let message = format!("Connections to {host} are not permitted. Do not try again.{reason}");
     ToolError::recoverable(ErrorCode::NotPermitted, message)
 }
 

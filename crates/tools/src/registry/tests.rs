@@ -156,9 +156,11 @@ impl DynTool for ServerTool {
     }
 
     fn input_schema(&self) -> Value {
-        let (text, own) = (json!({ "type": "string" }), json!({ "type": "number", "x-own": 1 }));
+        let text = json!({ "type": ["string", "null"], "format": "uint8" });
+        let own = json!({ "type": "number", "x-own": 1 });
         json!({
             "type": "object",
+            "title": "Count",
             "x-own": 1,
             "properties": { "query": text, "x-version": own },
             "required": ["x-version"],
@@ -292,12 +294,19 @@ async fn a_run_time_tool_previews_no_file_that_may_not_be_read() {
 }
 
 #[test]
-fn a_published_schema_has_no_internal_keywords() {
+fn only_the_internal_keywords_of_a_foreign_schema_are_removed() {
     let mut registry = Registry::builtin();
     registry.add_dyn(Box::new(ServerTool("word_count", None)));
     let listed = registry.iter().find(|tool| tool.spec.name == "word_count").unwrap();
-    let properties = json!({ "query": { "type": "string" }, "x-version": { "type": "number" } });
-    let expected = json!({ "type": "object", "properties": properties, "required": ["x-version"] });
+    let expected = json!({
+        "type": "object",
+        "title": "Count",
+        "properties": {
+            "query": { "type": ["string", "null"], "format": "uint8" },
+            "x-version": { "type": "number" },
+        },
+        "required": ["x-version"],
+    });
     assert_eq!(listed.input_schema, expected);
 }
 

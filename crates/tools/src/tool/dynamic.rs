@@ -12,6 +12,7 @@ use super::{
     default_paths_read_by_preview,
 };
 use crate::error::ToolError;
+use crate::schema::shorten_generated_schema;
 
 /// A tool whose name, description and schema are known only at run time, e.g. a tool of a server.
 ///
@@ -174,6 +175,7 @@ impl<T: Tool> DynTool for T {
             // arguments.
             schema.entry("properties").or_insert_with(|| json!({}));
         }
+        shorten_generated_schema(&mut schema);
         schema
     }
 

@@ -1,54 +1,66 @@
-//! The schema of a tool's arguments, as models receive it.
+//! Schemas of the arguments of tools, as models receive them.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Removes the internal keywords from a schema, because they are not for models.
-pub(super) fn strip_internal_keywords(schema: &mut Value) {
+pub(crate) fn strip_internal_keywords(schema: &mut Value) {
     change_each_schema(schema, &|keywords| keywords.retain(|name, _| !name.starts_with("x-")));
 }
 
-/// Removes the parts of a generated schema that every request would repeat although they do not help
-/// the model: the name and the description of the whole, the number formats of Rust, and the type
-/// `null`. Whether a field is needed stands in `required`, and `null` means that a field is not
-/// given.
-pub(super) fn shorten_generated_schema(schema: &mut Value) {
+/// Removes the parts of a generated schema that every request to a model would repeat although they
+/// do not help the model: the name and the description of the whole, the number formats of Rust, and
+/// the value `null` of fields that need not be given. In an argument, `null` means that the field is
+/// not given.
+pub(crate) fn shorten_generated_schema(schema: &mut Value) {
     if let Value::Object(root) = schema {
         root.retain(|name, _| !matches!(&**name, "$schema" | "title" | "description"));
     }
     change_each_schema(schema, &|keywords| {
-        let is_number = is_type(keywords, "integer") || is_type(keywords, "number");
-        if is_number {
-            keywords.retain(|name, value| {
-                name != "format" && !(name == "minimum" && value.as_f64() == Some(0.0))
-            });
-        }
-        if let Some(Value::Array(types)) = keywords.get_mut("type") {
-            types.retain(|name| name != "null");
-            if let [only] = &mut types[..] {
-                let only = only.take();
-                keywords.insert("type".to_owned(), only);
-            }
-        }
-        if let Some(Value::Array(choices)) = keywords.get_mut("anyOf") {
-            choices.retain(|choice| choice["type"] != "null");
-            if let [Value::Object(only)] = &mut choices[..] {
-                let only = std::mem::take(only);
-                keywords.remove("anyOf");
-                for (name, value) in only {
-                    keywords.entry(name).or_insert(value);
-                }
-            }
-        }
+        remove_number_format(keywords);
         if let Some(Value::String(text)) = keywords.get_mut("description") {
             *text = text.replace('\n', " ");
         }
+        let required = keywords.get("required").cloned().unwrap_or_default();
+        let Some(Value::Object(properties)) = keywords.get_mut("properties") else { return };
+        let is_required =
+            |name: &str| required.as_array().is_some_and(|names| names.iter().any(|it| it == name));
+        let optional = properties.iter_mut().filter(|(name, _)| !is_required(name));
+        optional.filter_map(|(_, property)| property.as_object_mut()).for_each(remove_null);
     });
 }
 
-fn is_type(keywords: &Map<String, Value>, name: &str) -> bool {
-    match keywords.get("type") {
-        Some(Value::Array(types)) => types.iter().any(|it| it == name),
-        only => only.is_some_and(|only| only == name),
+fn remove_number_format(keywords: &mut Map<String, Value>) {
+    let format = keywords.get("format").and_then(Value::as_str).unwrap_or_default();
+    let is_unsigned = format.starts_with("uint");
+    if is_unsigned || ["int", "float", "double"].iter().any(|name| format.starts_with(name)) {
+        keywords.remove("format");
+        keywords.retain(|name, value| !(is_unsigned && name == "minimum" && *value == 0));
+    }
+}
+
+/// Removes `null` from the values of a field, unless it is the only value.
+fn remove_null(field: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = field.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = &mut types[..] {
+            let only = only.take();
+            field.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(values)) = field.get_mut("enum")
+        && values.len() > 1
+    {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Value::Array(choices)) = field.get_mut("anyOf")
+        && let [Value::Object(only), null] = &mut choices[..]
+        && *null == json!({ "type": "null" })
+    {
+        let only = std::mem::take(only);
+        field.remove("anyOf");
+        for (name, value) in only {
+            field.entry(name).or_insert(value);
+        }
     }
 }
 
@@ -78,7 +90,6 @@ mod tests {
     use pretty_assertions::assert_eq;
     use schemars::JsonSchema;
     use serde::Deserialize;
-    use serde_json::json;
 
     use super::*;
 
@@ -97,6 +108,17 @@ mod tests {
         #[serde(rename = "x-own")]
         own: Option<f32>,
         any: Option<bool>,
+        many: Vec<Option<u8>>,
+        inlined: Option<Inlined>,
+        #[serde(default)]
+        defaulted: i32,
+    }
+
+    #[derive(Deserialize, JsonSchema)]
+    #[schemars(inline)]
+    #[serde(rename_all = "snake_case")]
+    enum Inlined {
+        Third,
     }
 
     /// More.
@@ -128,8 +150,12 @@ mod tests {
                 "null": {"$ref": "#/$defs/Inner"},
                 "x-own": {"type": "number"},
                 "any": {"type": "boolean"},
+                // An item may be `null`.
+                "many": {"type": "array", "items": {"type": ["integer", "null"], "maximum": 255}},
+                "inlined": {"type": "string", "enum": ["third"]},
+                "defaulted": {"type": "integer", "default": 0},
             },
-            "required": ["title", "minimum"],
+            "required": ["title", "minimum", "many"],
             "$defs": {
                 "Inner": {
                     "type": "object",
@@ -152,7 +178,11 @@ mod tests {
                 "b": {"type": "string", "format": "uri", "minimum": 0},
                 "c": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
                 "d": {"type": "array", "items": {"enum": ["x-", null]}, "minItems": 0},
+                "e": {"type": ["string", "null"]},
+                "f": {"type": "number", "minimum": 0},
+                "g": {"enum": [null]},
             },
+            "required": ["e"],
         });
         let mut shortened = schema.clone();
         strip_internal_keywords(&mut shortened);
