@@ -218,7 +218,7 @@ async fn a_server_asks_the_model_only_with_permission() {
                 assert_eq!(answer["content"], json!({"type": "text", "text": "Hello."}));
                 assert_eq!(answer["role"], "assistant");
             }
-            false => assert_eq!(answer["message"], "The user does not permit it."),
+            false => assert_eq!(answer["message"], "The request is not permitted."),
         }
         assert!(shown.contains(prompt), "{shown}");
         agent.finish().await;

@@ -45,7 +45,8 @@ pub(crate) struct ServerMessages(Arc<MessageState>);
 struct MessageState {
     /// The name of the server.
     server: String,
-    address: String,
+    /// Identifies the server in permissions of its requests to the model.
+    sampling_digest: String,
     agent: AgentSide,
     /// The calls that wait for the server. The newest call is the last one.
     calls: watch::Sender<Vec<(ProgressToken, Arc<RunningCall>)>>,
@@ -93,13 +94,13 @@ pub(crate) struct CallRoute {
 
 impl ServerMessages {
     pub(crate) fn new(config: &McpServerConfig, agent: AgentSide) -> Self {
-        let (server, address) = (config.name.clone(), config.address());
+        let (server, sampling_digest) = (config.name.clone(), short_digest(&config.address()));
         let (calls, changes, open_pages, lost) = Default::default();
         let (request_limit, open_requests) =
             (Semaphore::new(MAX_OPEN_REQUESTS), Default::default());
         Self(Arc::new(MessageState {
             server,
-            address,
+            sampling_digest,
             agent,
             calls,
             changes,
@@ -223,12 +224,6 @@ impl ServerMessages {
         Some((calls.first()?.1.clone(), calls.len() == 1))
     }
 
-    /// Returns a text that differs if the digest of a definition or the address of the server
-    /// differs. A remembered answer must not apply to another server of the same name.
-    pub(crate) fn digest(&self, definition: &str) -> String {
-        short_digest(&format!("{definition} {}", self.0.address))
-    }
-
     /// Sends the user to the pages that a failed call needs. Returns whether the user agrees to
     /// open all of them, or `None` if they cannot be shown.
     pub(crate) async fn show_pages(
@@ -237,8 +232,11 @@ impl ServerMessages {
         pages: Option<&Value>,
     ) -> Option<bool> {
         let pages = pages.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if pages.is_empty() || pages.len() > MAX_OPEN_REQUESTS {
+            return None;
+        }
         let handler = self.0.agent.handler.get().and_then(Weak::upgrade)?;
-        for page in pages.iter().take(MAX_OPEN_REQUESTS) {
+        for page in pages {
             let (message, mode) =
                 convert(page).and_then(|request| self.elicitation_mode(request))?;
             let _open = OpenRequest::new(&self.0.open_requests);
@@ -252,7 +250,7 @@ impl ServerMessages {
                 return Some(false);
             }
         }
-        (!pages.is_empty()).then_some(true)
+        Some(true)
     }
 
     /// Returns our id of a page. The id is stored until the server reports that the user has
@@ -387,7 +385,7 @@ impl ClientHandler for ServerMessages {
         let effect = Effect::Mcp {
             server: self.0.server.clone(),
             tool: SAMPLING.to_owned(),
-            definition: self.digest(SAMPLING),
+            definition: self.0.sampling_digest.clone(),
         };
         let sample = self.answer(&context, |call, _, handler| async move {
             call.sample(&*handler, effect, request).await

@@ -83,12 +83,15 @@ impl SessionFolders {
 }
 
 impl McpServerConfig {
-    /// Returns the URL, or the program with its arguments. A remembered answer applies only to a
-    /// server with the same name and the same address.
+    /// Returns the URL, or the program with its arguments, its folder and whether it is sandboxed. A
+    /// remembered answer applies only to a server with the same name and the same address.
+    /// Environment variables and headers are no part of the address, because they often contain
+    /// tokens that are renewed.
     pub(crate) fn address(&self) -> String {
         match &self.transport {
-            McpTransport::Stdio { command, args, .. } => {
-                iter::once(command).chain(args).map(|word| format!("{word}\0")).collect()
+            McpTransport::Stdio { command, args, cwd, .. } => {
+                let words = iter::once(command).chain(args).map(|word| format!("{word}\0"));
+                format!("{}{cwd:?} {}", words.collect::<String>(), self.is_sandboxed)
             }
             McpTransport::Http { url, .. } => url.clone(),
         }
@@ -165,7 +168,19 @@ mod tests {
         let http = |url: &str| {
             McpServerConfig::new("x", McpTransport::Http { url: url.to_owned(), headers: vec![] })
         };
+        let in_folder = |folder: &str| {
+            let mut server = stdio("a", &[]);
+            if let McpTransport::Stdio { cwd, .. } = &mut server.transport {
+                *cwd = Some(folder.into());
+            }
+            server
+        };
+        let mut sandboxed = stdio("a", &[]);
+        sandboxed.is_sandboxed = true;
         let servers = [
+            in_folder("/x"),
+            in_folder("/y"),
+            sandboxed,
             stdio("a", &[]),
             stdio("a", &["b", "c"]),
             stdio("a", &["b c"]),

@@ -24,7 +24,7 @@ pub(crate) struct ToolDefinition {
     /// Whether the server says that the tool may destroy something.
     pub(crate) is_destructive: bool,
     /// A hash of everything on which a decision of a user or a policy may depend: the description,
-    /// the schema and the hints.
+    /// the schema, the hints, and the address of the server.
     pub(crate) digest: String,
 }
 
@@ -52,8 +52,9 @@ impl ToolDefinition {
         FirstDefinition { description: self.description.clone(), digest: self.digest.clone() }
     }
 
-    /// Converts the definition that a server has sent. Applies the limits.
-    pub(crate) fn from_server(tool: &Tool) -> Self {
+    /// Converts the definition that the server with this [address](McpServerConfig::address) has
+    /// sent. Applies the limits.
+    pub(crate) fn from_server(tool: &Tool, address: &str) -> Self {
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
         let hints = tool.annotations.as_ref();
         let mut annotations = ToolAnnotations::default();
@@ -67,7 +68,7 @@ impl ToolDefinition {
         let output_schema = tool.output_schema.as_deref().and_then(OutputSchema::from_server);
         let kind = infer_kind(None, annotations, &tool.name);
         let is_destructive = annotations.destructive == Some(true);
-        let judged = json!([description, input_schema, hints]).to_string();
+        let judged = json!([description, input_schema, hints, address]).to_string();
         let name = tool.name.clone().into_owned();
         let digest = short_digest(&judged);
         Self { name, description, input_schema, output_schema, kind, is_destructive, digest }
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     fn tool(json: Value) -> ToolDefinition {
-        ToolDefinition::from_server(&serde_json::from_value(json).unwrap())
+        ToolDefinition::from_server(&serde_json::from_value(json).unwrap(), "a")
     }
 
     #[test]
@@ -159,11 +160,15 @@ mod tests {
     }
 
     #[test]
-    fn digest_changes_with_description_and_schema() {
+    fn digest_changes_with_the_definition_and_the_address() {
         let digest = |description: &str, schema: Value| {
             tool(json!({"name": "a", "description": description, "inputSchema": schema})).digest
         };
         let first = digest("one", json!({}));
+        let elsewhere = json!({"name": "a", "description": "one", "inputSchema": {}});
+        let elsewhere = serde_json::from_value(elsewhere).unwrap();
+        assert_eq!(first, ToolDefinition::from_server(&elsewhere, "a").digest);
+        assert_ne!(first, ToolDefinition::from_server(&elsewhere, "b").digest);
         assert_eq!(first, digest("one", json!({})));
         assert_ne!(first, digest("two", json!({})));
         assert_ne!(first, digest("one", json!({"required": ["x"]})));

@@ -157,13 +157,25 @@ pub(crate) struct RunningCall {
     /// The notes that the call shows. They are added to the result again, because the result
     /// replaces the content of the call.
     notes: Mutex<Vec<Content>>,
+    /// The reason why the last request of the server to the model was rejected.
+    rejection_reason: Mutex<Option<String>>,
 }
 
 impl RunningCall {
     pub(crate) fn new(call: CallHandle, titles: Arc<Titles>, request: RequestId) -> Self {
         let ended = call.cancel_token().child_token();
-        let (message_cut, progressed, requests, notes) = Default::default();
-        Self { call, titles, request, ended, message_cut, progressed, requests, notes }
+        let (message_cut, progressed, requests, notes, rejection_reason) = Default::default();
+        Self {
+            call,
+            titles,
+            request,
+            ended,
+            message_cut,
+            progressed,
+            requests,
+            notes,
+            rejection_reason,
+        }
     }
 
     /// Reports progress of the call to the client.
@@ -212,9 +224,10 @@ impl RunningCall {
         // the request: if no rule decides, the user is asked.
         let effects = Effects::from(effect).with_sensitive_mark();
         let permitted = self.call.request_further_effects(&effects).await;
-        permitted.map_err(|reason| match reason {
-            Some(reason) => format!("The user does not permit it: {reason}"),
-            None => "The user does not permit it.".to_owned(),
+        permitted.map_err(|reason| {
+            // The user gave the reason to the model and not to the server.
+            *lock(&self.rejection_reason) = reason;
+            "The request is not permitted.".to_owned()
         })?;
         let sample = handler.sample(request).await?;
         self.show("mcp-sampled", &sample.text);
@@ -228,6 +241,10 @@ impl RunningCall {
             lock(&self.notes).push(content.clone());
             self.call.append_content(content);
         }
+    }
+
+    pub(crate) fn take_rejection_reason(&self) -> Option<String> {
+        lock(&self.rejection_reason).take()
     }
 
     /// Returns the notes that the call shows.

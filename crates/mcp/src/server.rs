@@ -146,7 +146,7 @@ impl RunningServer {
     }
 
     async fn list_all_pages(&self, config: &McpServerConfig) -> Result<ListedTools, String> {
-        let mut listed = ListedTools::default();
+        let (mut listed, address) = (ListedTools::default(), config.address());
         let mut cursor = None;
         for _ in 0..MAX_SERVER_TOOLS {
             let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
@@ -160,7 +160,7 @@ impl RunningServer {
                 if !is_tool_name(&tool.name) {
                     listed.misnamed += 1;
                 } else if listed.tools.len() < MAX_SERVER_TOOLS {
-                    listed.tools.push(Arc::new(ToolDefinition::from_server(tool)));
+                    listed.tools.push(Arc::new(ToolDefinition::from_server(tool, &address)));
                 } else {
                     listed.left_out += 1;
                 }

@@ -66,6 +66,8 @@ mod tests {
 
     use pretty_assertions::assert_eq;
 
+    use crate::limits::{READ_BURST, READ_BYTES_PER_SECOND};
+
     use super::*;
 
     #[tokio::test]
@@ -76,5 +78,15 @@ mod tests {
         assert_eq!(lines.len(), SHOWN_STDERR_LINES);
         assert_eq!(lines[0], "line 9996");
         assert!(!lines[4].contains('\u{1b}'), "{}", lines[4]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_is_read_at_a_limited_rate() {
+        let seconds = READ_BURST.as_secs() + 3;
+        let flood = tokio::io::repeat(b'x').take(seconds * READ_BYTES_PER_SECOND);
+        let (begin, mut tail) = (Instant::now(), StderrTail::read(flood));
+        // The sender is dropped at the end.
+        assert!(tail.is_read.changed().await.is_err());
+        assert_eq!(begin.elapsed().as_secs(), 3);
     }
 }

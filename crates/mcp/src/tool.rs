@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_lifecycle::title::code_span_if_needed;
 use acp_lifecycle::{Effect, Effects, ErasedPlan, Grant, PinnedPlan};
 use acp_tools::{
     CallDescription, Context, DynTool, ErrorCode, Invocation, Note, Spec, ToolError, ToolOutput,
@@ -25,7 +26,7 @@ use serde_json::Value;
 use crate::client::ServerMessages;
 use crate::definition::{FirstDefinition, ToolDefinition};
 use crate::limits::{CLOSE_TIMEOUT, MAX_MESSAGE_BYTES};
-use crate::oauth::{ServerLogin, login_error_text};
+use crate::oauth::{ServerLogin, login_error_text, start_error_text};
 use crate::requests::RunningCall;
 use crate::result::to_tool_output;
 
@@ -86,12 +87,10 @@ impl DynTool for McpTool {
             let Value::Object(args) = args else {
                 return Err(ToolError::invalid_arguments("The arguments are one JSON object."));
             };
-            // An answer about a tool does not apply to another server of the same name.
-            let definition = self.server.messages.digest(&self.definition.digest);
             let effect = Effect::Mcp {
                 server: self.server.name.clone(),
                 tool: self.definition.name.clone(),
-                definition,
+                definition: self.definition.digest.clone(),
             };
             let is_changed = match earlier_answer(&effect, invocation) {
                 EarlierAnswer::AllowsThis => false,
@@ -128,11 +127,11 @@ impl DynTool for McpTool {
 impl McpTool {
     /// Returns a note about a tool whose definition has changed.
     fn change_note(&self) -> Note {
-        let now = code_text(&self.definition.description);
+        let now = one_line_without_markdown(&self.definition.description);
         match &self.earlier {
             Some(earlier) if earlier.description != self.definition.description => {
                 Note::new("mcp-description-changed")
-                    .with_text("before", code_text(&earlier.description))
+                    .with_text("before", one_line_without_markdown(&earlier.description))
                     .with_text("now", now)
             }
             Some(_) => Note::new("mcp-schema-changed"),
@@ -141,11 +140,14 @@ impl McpTool {
     }
 }
 
-/// Returns a text of a server as the content of a code span on one line, so that no client renders
-/// its links and images.
-fn code_text(text: &str) -> String {
+/// Returns a text of a server on one line, in a code span if Markdown would interpret it, so that no
+/// client renders its links and images.
+fn one_line_without_markdown(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
-    escape_invisible(&words.join(" ")).replace('`', "'")
+    match words.is_empty() {
+        true => "–".to_owned(),
+        false => code_span_if_needed(&escape_invisible(&words.join(" "))),
+    }
 }
 
 /// The remembered answer to an earlier question about a tool.
@@ -153,7 +155,7 @@ enum EarlierAnswer {
     None,
     /// The user allowed the tool as it is now defined.
     AllowsThis,
-    /// The user allowed the tool when it had another definition.
+    /// The user allowed the tool when it had another definition or another server.
     AllowsOther,
 }
 
@@ -240,6 +242,11 @@ impl ServerConnection {
                 if let Some(content) = &mut output.content {
                     content.splice(0..0, route.call.take_notes());
                 }
+                if let Some(reason) = route.call.take_rejection_reason() {
+                    output.text.push_str(&format!(
+                        "\n[A request of the server to the model was rejected: {reason}]"
+                    ));
+                }
                 if let Some(difference) = difference {
                     let text =
                         format!("The result of the server is not as its schema says: {difference}");
@@ -255,29 +262,27 @@ impl ServerConnection {
                 Err(ToolError::recoverable(ErrorCode::ServerError, message))
             }
             Err(ServiceError::McpError(error)) if error.code == URL_ELICITATION_REQUIRED => {
-                let pages = error.data.as_ref().map(|data| &data["elicitations"]);
-                match self.messages.show_pages(&route.call, pages).await {
-                    Some(true) => Err(ToolError::recoverable(
-                        ErrorCode::ServerError,
-                        format!(
-                            "{tool} of the server {} needs the user, who was sent to a page. Call \
-                             it again when the user has finished the page.",
-                            self.name
-                        ),
-                    )),
-                    Some(false) => Err(ToolError::recoverable(
-                        ErrorCode::ServerError,
-                        format!(
-                            "{tool} of the server {} needs the user, who did not agree to open the \
-                             page.",
-                            self.name
-                        ),
-                    )),
-                    None => Err(self.error(tool, &ServiceError::McpError(error))),
-                }
+                Err(self.show_required_pages(tool, &route.call, error).await)
             }
             Err(error) => Err(self.error(tool, &error)),
         }
+    }
+
+    /// Shows the pages that a tool requires to the user. Returns the error for the call.
+    async fn show_required_pages(
+        &self,
+        tool: &str,
+        running: &RunningCall,
+        error: model::ErrorData,
+    ) -> ToolError {
+        let pages = error.data.as_ref().map(|data| &data["elicitations"]);
+        let outcome = match self.messages.show_pages(running, pages).await {
+            Some(true) => "was sent to a page. Call it again when the user has finished the page.",
+            Some(false) => "did not agree to open the page.",
+            None => return self.error(tool, &ServiceError::McpError(error)),
+        };
+        let message = format!("{tool} of the server {} needs the user, who {outcome}", self.name);
+        ToolError::recoverable(ErrorCode::ServerError, message)
     }
 
     fn cut_message_error(&self, tool: &str) -> ToolError {
@@ -321,9 +326,9 @@ impl ServerConnection {
                         "The server {server} has ended. The user can start it again with /mcp \
                          restart {server}."
                     ),
-                    (Some(_), ServiceError::TransportSend(error)) => format!(
-                        "The connection to the server {server} has failed, and is opened again: {}",
-                        escape_invisible(&error.to_string())
+                    (Some(login), ServiceError::TransportSend(_)) => format!(
+                        "The connection to the server {server} has failed, and is opened again: {}.",
+                        start_error_text(login, error)
                     ),
                     (Some(_), _) => format!(
                         "The connection to the server {server} has failed, and is opened again. The \

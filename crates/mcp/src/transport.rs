@@ -133,6 +133,7 @@ mod tests {
     use std::convert::Infallible;
     use std::future::pending;
 
+    use futures::FutureExt as _;
     use pretty_assertions::assert_eq;
     use rmcp::model::{ClientResult, ErrorData};
     use serde_json::{Value, json};
@@ -202,5 +203,26 @@ mod tests {
         let mut transport =
             LimitedTransport::new(DeafServer(messages.into()), &CancellationToken::new());
         assert_eq!(received(&mut transport).await, 1);
+    }
+
+    #[tokio::test]
+    async fn other_tasks_run_between_two_messages() {
+        let server = DeafServer((0..3_u64).map(ping).collect());
+        let mut transport = LimitedTransport::new(server, &CancellationToken::new());
+        let mut received = Vec::new();
+        for _ in 0..4 {
+            // The SDK may drop a future that waits. The next future receives the message.
+            received.push(transport.receive().now_or_never().is_some());
+        }
+        assert_eq!(received, [true, false, true, false]);
+    }
+
+    #[test]
+    fn the_end_of_a_transport_is_reported() {
+        let closed = CancellationToken::new();
+        let transport = LimitedTransport::new(DeafServer(VecDeque::new()), &closed);
+        assert!(!closed.is_cancelled());
+        drop(transport);
+        assert!(closed.is_cancelled());
     }
 }

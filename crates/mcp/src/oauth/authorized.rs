@@ -119,7 +119,9 @@ pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static
         (None, Some(HttpError::Auth(AuthError::TokenRefreshFailed(why)))) => {
             format!("its login cannot be renewed: {}", shown(why))
         }
-        (None, Some(HttpError::HttpStatus(error))) => format!("it answers with {error}"),
+        (None, Some(HttpError::HttpStatus(error))) => {
+            format!("it answers with {}", shown(&error.to_string()))
+        }
         (None, Some(HttpError::Client(error))) => {
             let mut cause: &dyn Error = error;
             while let Some(source) = cause.source() {
