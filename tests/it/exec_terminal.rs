@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use pretty_assertions::assert_eq;
@@ -63,8 +64,10 @@ impl TestTerminal {
 
     /// Waits until the terminal has shown a text `times` times. Returns the whole output so far.
     pub(crate) fn until_times(&mut self, text: &str, times: usize) -> &str {
+        let end = Instant::now() + DEADLINE;
         while self.shown.matches(text).count() < times {
-            let piece = self.pieces.recv_timeout(DEADLINE);
+            let left = end.saturating_duration_since(Instant::now());
+            let piece = self.pieces.recv_timeout(left);
             let piece = piece.unwrap_or_else(|_| panic!("no {text:?} in {}", self.shown));
             self.shown.push_str(&String::from_utf8_lossy(&piece));
         }
@@ -78,8 +81,9 @@ impl TestTerminal {
 
     /// Waits until the shell has ended. Returns its exit code and the whole output.
     pub(crate) fn end(mut self) -> (u32, String) {
+        let end = Instant::now() + DEADLINE;
         loop {
-            match self.pieces.recv_timeout(DEADLINE) {
+            match self.pieces.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(piece) => self.shown.push_str(&String::from_utf8_lossy(&piece)),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
@@ -115,11 +119,15 @@ fn the_user_is_asked_at_the_terminal_even_if_standard_input_is_a_pipe() {
 #[test]
 fn an_invalid_answer_is_explained_and_letters_are_answers() {
     let exec = "exec \"$0\" exec --model direct 'run touch made'";
-    for (answers, code, is_made, says) in [
-        (vec!["maybe", "y"], 0, true, "Type a number from 1 to 5, y to allow"),
-        (vec!["0", "N"], 1, false, "Type a number from 1 to 5, y to allow"),
-        (vec!["6"; 5], 4, false, "There was no valid answer, so the call is cancelled."),
-        (vec!["\u{3}"], 130, false, "Interrupted."),
+    // The second call is asked about too, so the letters allow and reject only once.
+    let twice = "exec \"$0\" exec --model direct 'run touch made\nrun touch made'";
+    for (exec, answers, code, is_made, says) in [
+        (exec, vec!["maybe", "y"], 0, true, "Type a number from 1 to 5, y to allow"),
+        (exec, vec!["0", "N"], 1, false, "Type a number from 1 to 5, y to allow"),
+        (twice, vec!["yes", "no"], 1, true, "Which? [1-5] no"),
+        (twice, vec!["nein", "ja"], 1, true, "Which? [1-5] ja"),
+        (exec, vec!["6"; 5], 4, false, "There was no valid answer, so the turn is cancelled."),
+        (exec, vec!["\u{3}"], 130, false, "Interrupted."),
     ] {
         let scratch = Scratch::new();
         let mut terminal = TestTerminal::run(&scratch, exec);

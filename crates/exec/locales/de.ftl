@@ -38,8 +38,8 @@ kind-switch-mode = Moduswechsel
 # Fragen und ihre Antworten.
 
 which = Welche? [1-{ $last }]
-which-help = Eine Zahl von 1 bis { $last }, y erlaubt diesen Aufruf, n lehnt ihn ab. Strg-C bricht ab.
-which-unanswered = Es gab keine gültige Antwort, daher wird der Aufruf abgebrochen.
+which-help = Gib eine Zahl von 1 bis { $last } ein, oder j, um diesen Aufruf einmal zu erlauben, oder n, um ihn einmal abzulehnen. Strg-C beendet das Programm.
+which-unanswered = Es gab keine gültige Antwort, daher wird der Zug abgebrochen.
 allowed-all = erlaubt durch --approve-all
 rejected-all = abgelehnt durch --deny-all
 rejected-unasked = abgelehnt: Es gibt kein Terminal für eine Frage

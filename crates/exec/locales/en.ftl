@@ -3,8 +3,8 @@
 # Questions and their answers.
 
 which = Which? [1-{ $last }]
-which-help = Type a number from 1 to { $last }, y to allow this call, or n to reject it. Ctrl-C cancels.
-which-unanswered = There was no valid answer, so the call is cancelled.
+which-help = Type a number from 1 to { $last }, y to allow this call once, or n to reject it once. Ctrl-C ends the program.
+which-unanswered = There was no valid answer, so the turn is cancelled.
 allowed-all = allowed by --approve-all
 rejected-all = rejected by --deny-all
 rejected-unasked = rejected: there is no terminal to ask at

@@ -284,7 +284,7 @@ impl Screen {
         }
         match ending {
             ExecOutcome::Signal(signal) => {
-                if ui.is_terminal() {
+                if ui.is_terminal() && signal == SIGINT {
                     // The terminal has shown `^C` at the end of the last line.
                     ui.print_line(&format!("\n{}", self.words.message("interrupted")));
                 }
@@ -374,7 +374,7 @@ impl Screen {
         mut keyboard: Keyboard,
     ) -> io::Result<Option<&'a PermissionOption>> {
         let text = |key| self.words.message_with_variable(key, "last", options.len().to_string());
-        for _ in 0..MAX_QUESTION_ATTEMPTS {
+        for attempt in 1..=MAX_QUESTION_ATTEMPTS {
             self.print_rendered(|_| format!("  {} ", text("which")));
             let line = keyboard.read_line()?;
             if line.is_empty() {
@@ -383,19 +383,27 @@ impl Screen {
             if let Some(option) = find_option(options, line.trim()) {
                 return Ok(Some(option));
             }
-            self.print_rendered(|_| format!("  {}\n", text("which-help")));
+            let is_last = attempt == MAX_QUESTION_ATTEMPTS;
+            let key = if is_last { "which-unanswered" } else { "which-help" };
+            self.print_rendered(|_| format!("  {}\n", text(key)));
         }
-        self.print_rendered(|_| format!("  {}\n", text("which-unanswered")));
         Ok(None)
     }
 }
 
-/// Returns the option that an answer means.
+/// The number of the signal that Ctrl-C sends, in POSIX.
+const SIGINT: u8 = 2;
+
+/// Returns the option that an answer means. A word is an answer only if exactly one option has its
+/// kind.
 fn find_option<'a>(options: &'a [PermissionOption], answer: &str) -> Option<&'a PermissionOption> {
-    let of_kind = |kind| options.iter().find(|option| option.kind == kind);
+    let only_of_kind = |kind| {
+        let mut found = options.iter().filter(|option| option.kind == kind);
+        found.next().filter(|_| found.next().is_none())
+    };
     match answer.to_lowercase().as_str() {
-        "y" | "yes" => of_kind(PermissionOptionKind::AllowOnce),
-        "n" | "no" => of_kind(PermissionOptionKind::RejectOnce),
+        "y" | "yes" | "j" | "ja" => only_of_kind(PermissionOptionKind::AllowOnce),
+        "n" | "no" | "nein" => only_of_kind(PermissionOptionKind::RejectOnce),
         number => options.get(number.parse::<usize>().ok()?.checked_sub(1)?),
     }
 }
