@@ -28,7 +28,7 @@ mod updates;
 
 pub(crate) use history::{History, RestoredMessages};
 use reply::StreamedReply;
-pub(crate) use updates::send_notice;
+pub(crate) use updates::{send_message, send_message_before_others, send_notice};
 
 /// The parts of a session that a turn needs.
 #[derive(Clone, Copy)]

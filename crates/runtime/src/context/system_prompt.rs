@@ -128,9 +128,9 @@ const LAST_TOOL_RULE: &str = "- A result may be cut, and says so: ask for the re
     note says that a file changed, read it again before you edit it.";
 
 const SANDBOX_RULE: &str = "Commands run in a sandbox: they change only the roots and $TMPDIR, cannot change \
-    what other programs execute or trust (such as .git/hooks or .vscode), and read no keys. Such names \
-    that do not exist look to them like empty read-only files, so list folders with the tools. Commands reach \
-    other hosts only by HTTP_PROXY, and the user is asked about each; without this variable, they have \
+    what other programs execute or trust (such as .git/hooks or .vscode), and read no keys. In a command, \
+    such a name that does not exist looks like an empty read-only file, so list folders with the tools. \
+    Commands reach other hosts only by HTTP_PROXY, and the user is asked about each; without this variable, they have \
     no network. If the sandbox stops one that the task needs, call it again with outside_sandbox; the \
     user is asked.\n";
 

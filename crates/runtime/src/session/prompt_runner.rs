@@ -9,7 +9,7 @@ use acp_connection::ClientSession;
 use acp_lifecycle::{SessionHandle, ToolUsage};
 use acp_mcp::McpServers;
 use acp_tools::Context;
-use acp_types::{CallEndReason, MessageChunk, Role, TurnId};
+use acp_types::{CallEndReason, Role, TurnId};
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
 use agent_client_protocol::{RequestCancellation, Result};
 use futures::FutureExt as _;
@@ -17,7 +17,6 @@ use futures::future::OptionFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
-use ulid::Ulid;
 
 use crate::backends::ServerRequests;
 use crate::commands::{CommandContext, SlashCommands};
@@ -343,8 +342,7 @@ async fn prepare_model_for_turn(
     if let Some(found) = found
         && told.as_ref() != Some(&found)
     {
-        // Some clients append the answer directly to this text.
-        send_agent_message(handle, format!("{found}\n\n"));
+        turn::send_message_before_others(handle, Role::Agent, found.clone());
         *told = Some(found);
     }
 }
@@ -355,11 +353,6 @@ fn send_command_answer(
     said: String,
     turn: &CancellationToken,
 ) -> StopReason {
-    send_agent_message(handle, said);
+    turn::send_message(handle, Role::Agent, said);
     if turn.is_cancelled() { StopReason::Cancelled } else { StopReason::EndTurn }
-}
-
-fn send_agent_message(handle: &SessionHandle, text: String) {
-    let message = Ulid::generate().to_string();
-    handle.send_message_chunk(MessageChunk::new(Role::Agent, message, text));
 }

@@ -66,11 +66,21 @@ pub(super) fn send_retry_notice(handle: &SessionHandle, error: &ModelError, paus
     send_notice(handle, format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
 }
 
-/// Sends a notice as a separate message, which does not belong to the model's messages. The notice
-/// ends with an empty line, because some clients append the next message directly to it.
+/// Sends a notice as a separate thought.
 pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
-    let (message, text) = (Ulid::generate().to_string(), text + "\n\n");
-    handle.send_message_chunk(MessageChunk::new(Role::Thought, message, text));
+    send_message_before_others(handle, Role::Thought, text);
+}
+
+/// Sends a message that other messages follow. It ends with an empty line, because some clients
+/// append the next message directly to it.
+pub(crate) fn send_message_before_others(handle: &SessionHandle, role: Role, text: String) {
+    send_message(handle, role, text + "\n\n");
+}
+
+/// Sends a message that does not belong to the model's messages.
+pub(crate) fn send_message(handle: &SessionHandle, role: Role, text: String) {
+    let message = Ulid::generate().to_string();
+    handle.send_message_chunk(MessageChunk::new(role, message, text));
 }
 
 /// Reports the background commands that have ended since the last report. For each of them, runs a
