@@ -5,14 +5,11 @@
 //! name of a note in the session's folder.
 
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
-use std::time::Duration;
 
+use acp::Error;
 use acp::v1::schema::{ContentBlock, Implementation, StopReason};
-use acp::{Client, ConnectTo, Error};
-use acp_connection::{ClientSessions, Turn};
+use acp_connection::{Turn, serve_stdio};
 use acp_lifecycle::{BatchCall, Effect, Effects, ToolMiddleware, report_progress};
-use acp_transport::TransportCounters;
 use acp_types::{FileChange, ToolCallPatch};
 use agent_client_protocol as acp;
 use serde_json::{Value, json};
@@ -51,7 +48,7 @@ async fn preview(path: Value) -> Result<ToolCallPatch, String> {
 }
 
 /// Runs one turn. A model would choose the calls; this agent always calls the same two tools.
-async fn run_turn(prompt: Vec<ContentBlock>, turn: Turn) -> acp::Result<StopReason> {
+pub(crate) async fn run_turn(prompt: Vec<ContentBlock>, turn: Turn) -> acp::Result<StopReason> {
     let Some(ContentBlock::Text(name)) = prompt.first() else {
         return Err(Error::invalid_params());
     };
@@ -68,18 +65,11 @@ async fn run_turn(prompt: Vec<ContentBlock>, turn: Turn) -> acp::Result<StopReas
     Ok(StopReason::EndTurn)
 }
 
-/// Returns the agent.
-pub(crate) fn agent(counters: Option<Arc<TransportCounters>>) -> impl ConnectTo<Client> {
-    ClientSessions::default().prompt_agent(
-        Implementation::new("middleware-agent", env!("CARGO_PKG_VERSION")),
-        Duration::from_secs(1),
-        move |session| session.with_counters(counters.clone()),
-        run_turn,
-    )
+pub(crate) fn info() -> Implementation {
+    Implementation::new("middleware-agent", env!("CARGO_PKG_VERSION"))
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let transport = acp_transport::stdio()?;
-    Ok(agent(Some(transport.counters())).connect_to(transport).await?)
+async fn main() -> acp::Result<()> {
+    serve_stdio(info(), run_turn).await
 }

@@ -109,7 +109,7 @@ impl OpenPrompt {
 
     /// Returns a signal that fires when the client sends `$/cancel_request` for the prompt. The
     /// signal does not cancel the turn. The agent decides how to answer, e.g. with an error if the
-    /// turn has not begun.
+    /// turn has not started.
     ///
     /// See <https://agentclientprotocol.com/protocol/cancellation>.
     #[must_use]

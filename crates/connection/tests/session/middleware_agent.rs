@@ -10,13 +10,14 @@ use acp_conformance::{
 use acp_connection::ClientSessions;
 use acp_lifecycle::Session;
 use acp_types::schema::v1::{PermissionOptionKind, ToolCall, ToolCallContent};
-use agent_client_protocol::on_receive_request;
 use agent_client_protocol::v1::schema::{
     InitializeRequest, InitializeResponse, NewSessionRequest, NewSessionResponse,
 };
+use agent_client_protocol::{Client, ConnectTo, on_receive_request};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::process::Command;
 
 #[path = "../../examples/middleware_agent.rs"]
 #[expect(dead_code, reason = "the program's `main` serves what is judged here")]
@@ -25,12 +26,19 @@ mod example;
 /// Session ids of each agent.
 const SESSIONS: [&str; 2] = ["session1", "session2"];
 
+/// Returns the agent of the example.
+fn agent() -> impl ConnectTo<Client> {
+    let time_to_end = Duration::from_secs(1);
+    let sessions = ClientSessions::default();
+    sessions.prompt_agent(example::info(), time_to_end, |session| session, example::run_turn)
+}
+
 /// Starts the agent with two sessions, each with a note of two lines in its folder.
 async fn start(
     behaviour: impl Into<ClientBehaviour>,
 ) -> Result<(AgentUnderTest, [TempDir; 2]), AgentTestError> {
     let folders = [TempDir::new()?, TempDir::new()?];
-    let mut agent = AgentUnderTest::in_process(example::agent(None), behaviour);
+    let mut agent = AgentUnderTest::in_process(agent(), behaviour);
     let can = agent.initialize().await?;
     assert!(can["agentCapabilities"]["sessionCapabilities"]["close"].is_object(), "{can}");
     for (expected, folder) in SESSIONS.iter().zip(&folders) {
@@ -53,8 +61,25 @@ fn texts(agent: &AgentUnderTest, session: &str) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn the_agent_is_served_on_standard_streams() -> Result<(), AgentTestError> {
+    // Cargo builds the examples together with the tests.
+    let program = std::env::current_exe()?.with_file_name("../examples/middleware_agent");
+    let mut agent = AgentUnderTest::start(Command::new(program), PermissionReply::default())?;
+    agent.initialize().await?;
+    let folder = TempDir::new()?;
+    std::fs::write(folder.path().join("note"), "one\n")?;
+    let session = agent.new_session(folder.path()).await?;
+    assert_eq!(agent.prompt_and_wait_for_stop(&session, "note").await?, "end_turn");
+    assert_eq!(note(&folder)?, "one\none more line\n");
+    let status = agent.close_input_and_wait_for_exit().await?;
+    assert!(status.is_some_and(|status| status.success()), "{}", agent.stderr_log());
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_session_in_a_relative_folder_is_refused() -> Result<(), AgentTestError> {
-    let mut agent = AgentUnderTest::in_process(example::agent(None), PermissionReply::default());
+    let mut agent = AgentUnderTest::in_process(agent(), PermissionReply::default());
     agent.initialize().await?;
     // This request breaks a rule of the protocol itself, so the test does not check for rule
     // violations.
