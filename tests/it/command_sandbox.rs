@@ -438,8 +438,10 @@ fn where_namespaces_are_refused_landlock_isolates_commands() {
     if !has_namespaces(&scratch) {
         return;
     }
+    let program = scratch.visible_program();
+    let program = program.to_str().unwrap();
     let inside = |args: &[&str]| {
-        crate::sandbox::run(&scratch, &[&["sandbox", "run", "--", CALLBOARD], args].concat())
+        crate::sandbox::run(&scratch, &[&["sandbox", "run", "--", program], args].concat())
     };
     let (_, report) = inside(&["doctor", "sandbox"]);
     assert!(report.starts_with("Sandbox: Landlock"), "{report}");

@@ -46,6 +46,9 @@ pub(crate) async fn ready(
     ready_in(Scratch::new(), script, mode, servers, client).await
 }
 
+/// The configuration with which the first prompt waits for servers that a busy machine starts slowly.
+pub(crate) const PATIENT: &str = "[mcp]\nfirst_prompt_wait = 60\n";
+
 /// Starts the agent in a scratch folder, as [`ready`] does.
 pub(crate) async fn ready_in(
     scratch: Scratch,
@@ -55,6 +58,9 @@ pub(crate) async fn ready_in(
     client: impl Into<ClientBehaviour>,
 ) -> Agent {
     let model = scratch.model(&Model::from(script.into()));
+    if servers.iter().all(|(_, behaviour)| !["hangs", "slow", "garbage"].contains(behaviour)) {
+        scratch.write_config(PATIENT);
+    }
     let servers: Vec<_> =
         servers.iter().map(|(name, behaviour)| server(&scratch, name, behaviour)).collect();
     let args = ["acp", "--model", &model, "--mode", mode];
@@ -74,7 +80,7 @@ pub(crate) async fn ready_configured(
 ) -> Agent {
     let scratch = Scratch::new();
     scratch.write_config(&format!(
-        "[mcp_servers.one]\ncommand = \"python3\"\nargs = [{SERVER:?}, {:?}, \"asks\"]\n{settings}\n",
+        "{PATIENT}[mcp_servers.one]\ncommand = \"python3\"\nargs = [{SERVER:?}, {:?}, \"asks\"]\n{settings}\n",
         log(&scratch, "one")
     ));
     let model = scratch.model(&Model::from(script.into()));
@@ -243,7 +249,7 @@ async fn a_tool_that_changes_asks_again_and_shows_it() {
     assert_eq!(titles_asked(&agent), [echo, "change (one)", echo, "late (one)"]);
     let asked = &agent.client.permission_requests[2].request.tool_call.fields.content;
     let asked = serde_json::to_string(asked).unwrap();
-    assert!(asked.contains("Before: `Echoes.` Now: `Echoes loudly.`"), "{asked}");
+    assert!(asked.contains("Before: Echoes. Now: Echoes loudly."), "{asked}");
     // The changed tool was allowed, so the next call does not mention the change.
     let session = agent.session_id();
     let calls = agent.client.session(&session).calls();
@@ -265,14 +271,16 @@ async fn a_tool_that_changes_asks_even_in_mode_auto_and_after_a_new_start() {
     let script = [before, vec![json!({"end": "end_turn"})], one_turn(&[echo])].concat();
     let mut agent = ready(script, "auto", &[("one", "")], ALLOW).await;
     agent.turn("go").await;
-    assert_eq!(titles_asked(&agent), ["echo (one)"]);
-    let first = shown(&agent).into_iter().next().unwrap();
-    assert_eq!((&*first.0, first.1), ("echo (one)", ToolCallStatus::Completed));
     agent.turn("/mcp restart one").await;
     until_listed(&mut agent, "**one**: 7 tools").await;
     agent.turn("again").await;
-    assert_eq!(titles_asked(&agent), ["echo (one)"; 2]);
     assert!(shown(&agent).iter().all(|call| call.1 == ToolCallStatus::Completed));
+    // The call before the change, and the change itself, were not asked about.
+    let session = agent.session_id();
+    let calls = agent.client.session(&session).calls();
+    let asked = agent.client.permission_requests.iter();
+    let asked: Vec<_> = asked.map(|it| it.request.tool_call.tool_call_id.clone()).collect();
+    assert_eq!(asked, [2, 3].map(|call: usize| calls[call].tool_call_id.clone()));
     agent.finish().await;
 }
 

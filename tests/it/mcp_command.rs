@@ -91,6 +91,7 @@ fn nothing_is_written_that_would_be_refused_or_secret_or_depend_on_the_project()
         (&["mcp", "add", "a", "--", "x", "--token", "hidden"], 2, "the command contains a secret"),
         (&["mcp", "add", "a", "--", "x", "--api-key=hidden"], 2, "the command contains a secret"),
         (&["mcp", "add", "a", "--", ""], 2, "the command is empty"),
+        (&["mcp", "add", "a", "--header-env", "X=Y", "--", "x"], 2, "needs --url"),
         (&["mcp", "add", "a", "--url", "https://h/?api_key=hidden"], 2, "--url contains a secret"),
         (&["mcp", "add", "a", "--url", "https://h/#a"], 2, "after #"),
         (&[&header[..], &[TOKEN]].concat(), 2, "the name of a header"),

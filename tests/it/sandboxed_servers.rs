@@ -13,7 +13,8 @@ use tokio::time::{sleep, timeout};
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{call, end, run, text};
 use crate::harness::session::call_text;
-use crate::harness::{Agent, CALLBOARD, DEADLINE, PermissionReply, SANDBOX};
+use crate::harness::{Agent, DEADLINE, PermissionReply, SANDBOX};
+use crate::mcp::PATIENT;
 use crate::sandbox::has_namespaces;
 
 const SERVER: &str = include_str!("harness/mcp_server.py");
@@ -55,7 +56,8 @@ fn write_files(scratch: &Scratch) {
             log.display(),
         )
     };
-    fs::write(config.join("config.toml"), section("boxed") + &section("free")).unwrap();
+    let servers = section("boxed") + &section("free");
+    fs::write(config.join("config.toml"), format!("{PATIENT}{servers}")).unwrap();
 }
 
 /// Writes a rule of the user that denies reading files.
@@ -73,11 +75,12 @@ async fn ready(scratch: Scratch, script: Vec<Value>, tier: Tier) -> Option<Agent
     write_files(&scratch);
     let config = format!("XDG_CONFIG_HOME={}", scratch.path("config").display());
     let model = scratch.model(&script.into());
+    let program = scratch.visible_program();
     let mut args = vec!["acp", "--ephemeral", "--model", &model, "--mode", "auto"];
     match tier {
         Tier::Namespaces => args.push(SANDBOX),
         Tier::Landlock => {
-            args.splice(0..0, ["sandbox", "run", "--", "env", &config, CALLBOARD]);
+            args.splice(0..0, ["sandbox", "run", "--", "env", &config, program.to_str().unwrap()]);
         }
         Tier::Off => {}
     }

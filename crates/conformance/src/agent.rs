@@ -33,8 +33,8 @@ use crate::streams::{AgentStdin, ClientEvent, read_lines, read_stderr};
 pub enum AgentTestError {
     /// The expected message did not arrive in time.
     #[error(
-        "the expected message did not arrive within {0:?}. `client.transcript()` has the messages \
-         that arrived, and `stderr_log()` the log of an agent that is a process"
+        "the expected message did not arrive within {0:?}. See `client.transcript()` for the messages \
+         that arrived. If the agent is a process, see `stderr_log()` for its log"
     )]
     TimedOut(Duration),
     /// The agent closed its output before the expected message.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
+use super::CALLBOARD;
 use super::script::Model;
 
 /// Files that are in the working directory at the start of a test.
@@ -91,6 +92,17 @@ impl Scratch {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Returns a path of the program that a sandboxed command sees, also if the program was built in
+    /// `/tmp`, which is hidden.
+    pub(crate) fn visible_program(&self) -> PathBuf {
+        if !Path::new(CALLBOARD).starts_with("/tmp") {
+            return CALLBOARD.into();
+        }
+        let copy = self.path("program");
+        fs::copy(CALLBOARD, &copy).unwrap();
+        copy
     }
 
     /// Writes the user's rules about permissions.
