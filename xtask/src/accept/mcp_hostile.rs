@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::ReleasePrograms;
-use super::cancel::percentile_99;
 use super::figures::{callboard_command, read_memory_mib};
 use super::mcp_left::{MARK_VARIABLE, join, wait_until_none_is_marked};
 use super::scratch::ScratchFolders;
@@ -26,8 +25,13 @@ const SCRIPTED_TURNS: usize = 500;
 const HOSTILE_CALL_TIME: Duration = Duration::from_millis(500);
 /// Delay between two turns of the session without a hostile server.
 const TURN_INTERVAL: Duration = Duration::from_millis(10);
-/// Number of rounds of each lane in which a silent server takes the place of the hostile server.
-const SILENT_ROUNDS: usize = 12;
+/// Number of rounds with a hostile server between two groups of rounds with a silent server.
+const HOSTILE_ROUNDS: usize = 40;
+/// Number of rounds of such a group. In these rounds, a silent server takes the place of the hostile
+/// server.
+const SILENT_ROUNDS: usize = 24;
+/// Minimum number of times of which percentiles are compared.
+const MIN_TIMES: usize = 50;
 
 /// The behaviours of the example `mcp_server`: kinds of floods, faults of `initialize`, faults of
 /// the list of tools, faults of the answer to a call, and the time at which a flood starts.
@@ -82,9 +86,8 @@ const BEHAVIOURS: [&[&str]; 5] = [
 /// The figures of an agent with hostile servers.
 struct HostileFigures {
     peak_mib: f64,
-    /// The 99th percentile of times beside hostile servers minus the 99th percentile beside silent
-    /// servers, in milliseconds. There is one difference for calls in the same session and one for
-    /// turns in another session; this field is the larger difference.
+    /// The delay in milliseconds of calls in the same session, or of turns in another session,
+    /// whichever is larger: see [`largest_delay`].
     delay_ms: f64,
 }
 
@@ -112,16 +115,16 @@ fn run_beside_hostile_servers(
     let agent = SharedAgent::start(&mut command, scratch.cwd().join("agent.log"))?;
     let rounds = Rounds { built, agent: &agent, scratch: &scratch, mark: &mark };
 
-    let silent = vec![vec!["no-answer"]; SILENT_ROUNDS * LANES];
-    let silent = rounds.run_all(&silent)?;
+    let (mut silent, mut hostile) = (CallTimes::default(), CallTimes::default());
     let mut random = built.seed.create_rng();
-    let times = rounds.run_all(&random_servers(n as usize, &mut random))?;
+    // The groups alternate, because the speed of the disk changes.
+    for servers in random_servers(n as usize, &mut random).chunks(HOSTILE_ROUNDS) {
+        silent.extend(rounds.run_all(&vec![vec!["no-answer"]; SILENT_ROUNDS])?);
+        hostile.extend(rounds.run_all(servers)?);
+    }
     let peak_mib = read_memory_mib(agent.pid(), "VmHWM:")?;
-    let slowest = |rounds: &[CallTimes], times: fn(&CallTimes) -> &Vec<f64>| {
-        percentile_99(rounds.iter().flat_map(times).copied().collect())
-    };
-    let delay = |of| slowest(&times, of) - slowest(&silent, of);
-    let delay_ms = delay(|it| &it.beside).max(delay(|it| &it.other));
+    let beside = largest_delay(silent.beside, hostile.beside)?;
+    let delay_ms = beside.max(largest_delay(silent.other, hostile.other)?);
 
     let log = agent.end()?;
     let left = wait_until_none_is_marked(&mark);
@@ -131,6 +134,19 @@ fn run_beside_hostile_servers(
         return Err(TaskError::Failed(failed));
     }
     Ok(HostileFigures { peak_mib, delay_ms })
+}
+
+/// Returns the largest difference between a percentile of the times beside hostile servers and the
+/// same percentile beside silent servers. The percentiles are the first to the 99th.
+fn largest_delay(mut silent: Vec<f64>, mut hostile: Vec<f64>) -> Result<f64, TaskError> {
+    if silent.len().min(hostile.len()) < MIN_TIMES {
+        return Err(TaskError::Failed("too few calls were measured".to_owned()));
+    }
+    let percentile = |times: &[f64], of: usize| times[(times.len() * of).div_ceil(100) - 1];
+    silent.sort_by(f64::total_cmp);
+    hostile.sort_by(f64::total_cmp);
+    let delays = (1..=99).map(|of| percentile(&hostile, of) - percentile(&silent, of));
+    Ok(delays.fold(f64::NEG_INFINITY, f64::max))
 }
 
 /// Returns the script of a model that calls a tool of each server at the same time, in each turn.
@@ -178,6 +194,15 @@ struct CallTimes {
     beside: Vec<f64>,
     /// Times of turns with a call in another session.
     other: Vec<f64>,
+}
+
+impl CallTimes {
+    fn extend(&mut self, rounds: Vec<Self>) {
+        for round in rounds {
+            self.beside.extend(round.beside);
+            self.other.extend(round.other);
+        }
+    }
 }
 
 /// The agent in which the servers run, and the parameters of the rounds.
@@ -292,6 +317,18 @@ mod tests {
         let used: BTreeSet<_> = servers(1).into_iter().flatten().collect();
         assert_eq!(used, BEHAVIOURS.iter().copied().flatten().copied().collect());
         assert_eq!(servers(1).len(), 200);
+    }
+
+    #[test]
+    fn a_delay_of_some_calls_is_seen_beside_slower_ones() {
+        let times = |delay: f64| {
+            let slow = |at| if at % 50 == 0 { 40.0 } else { 5.0 };
+            let delayed = |at| if at % 2 == 1 { delay } else { 0.0 };
+            (0..1000).map(|at| slow(at) + delayed(at)).collect::<Vec<f64>>()
+        };
+        assert_eq!(largest_delay(times(0.0), times(0.0)).unwrap(), 0.0);
+        assert_eq!(largest_delay(times(0.0), times(30.0)).unwrap(), 30.0);
+        assert!(largest_delay(times(0.0), Vec::new()).is_err());
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub(super) const MCP_ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "mcp-hostile-delay",
-        what: "ms by which the p99 of calls of another MCP server, or of turns of another session, \
-               is longer beside n hostile MCP servers than beside silent ones",
+        what: "ms by which calls of another MCP server, or turns of another session, take longer \
+               beside n hostile MCP servers than beside silent ones, the largest of p1 to p99",
         n: 200,
         target: Some(10.0),
         measure: Programs(mcp_hostile::call_delay),
