@@ -9,6 +9,7 @@
 mod command;
 mod error;
 mod isolation;
+mod layer;
 mod limits;
 mod policy;
 #[cfg_attr(
@@ -23,10 +24,11 @@ mod system;
 pub use command::{CommandSession, SandboxEnd};
 pub use error::{SandboxError, SetupFailure, SetupStep};
 pub use isolation::{Isolation, IsolationGap, IsolationProbe, Refusal};
+pub use layer::{LayerContent, LayerEntry, LayerEntryKind};
 pub use policy::{
     CopyOnWriteFolder, MissingName, NetworkAccess, ReadOnlyName, SandboxLimits, SandboxPolicy,
 };
 pub use system::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
-    is_placeholder_at, probe_isolation, remove_placeholders, run_if_sandbox_helper,
+    is_placeholder_at, probe_isolation, read_layer, remove_placeholders, run_if_sandbox_helper,
 };

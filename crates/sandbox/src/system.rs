@@ -3,6 +3,7 @@
 mod command;
 mod helper;
 mod launch;
+mod layer;
 mod limits;
 mod lockdown;
 mod mounts;
@@ -27,6 +28,7 @@ pub use self::helper::run_if_sandbox_helper;
 pub use self::launch::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
 };
+pub use self::layer::read_layer;
 pub use self::placeholders::{is_placeholder_at, remove_placeholders};
 pub use self::probe::probe_isolation;
 use crate::error::{SetupFailure, SetupStep};

@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{CommandSession, SandboxEnd};
 use crate::error::SandboxError;
 use crate::isolation::{Isolation, IsolationProbe};
+use crate::layer::LayerContent;
 use crate::policy::SandboxPolicy;
 
 /// A command that is started in a sandbox. It cannot be created on this system.
@@ -156,10 +158,22 @@ pub fn probe_isolation() -> &'static IsolationProbe {
     &NONE
 }
 
+/// Fails on this system.
+///
+/// # Errors
+/// Always returns [`io::ErrorKind::Unsupported`].
+pub fn read_layer(
+    _layer: &Path,
+    _max_entries: usize,
+    _descend: impl FnMut(&Path) -> bool,
+) -> io::Result<LayerContent> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Does nothing on this system.
 pub fn remove_placeholders(_policy: &SandboxPolicy) {}
 
 /// Returns false on this system.
-pub fn is_placeholder_at(_path: &std::path::Path) -> bool {
+pub fn is_placeholder_at(_path: &Path) -> bool {
     false
 }

@@ -37,3 +37,6 @@ pub(super) const REPLACEMENT_INTERVAL: Duration = Duration::from_micros(100);
 /// Time limit for the disappearance of a path whose mount was detached. Another program is removing
 /// the path, which takes microseconds on an idle system.
 pub(super) const DISAPPEARANCE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Maximum depth of folders in a layer that are read. One descriptor is open for each level.
+pub(super) const MAX_LAYER_DEPTH: usize = 128;

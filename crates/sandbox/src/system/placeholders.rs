@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
@@ -31,6 +31,7 @@ use rustix::process::geteuid;
 
 use super::limits::{PLACEHOLDER_LOCK_ATTEMPTS, PLACEHOLDER_LOCK_INTERVAL};
 use super::path_walk::KnownFolders;
+use super::trees::own_descriptor_path;
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::{MissingName, SandboxPolicy};
 
@@ -289,11 +290,6 @@ impl<F: AsFd> Drop for OpenedFolder<F> {
     fn drop(&mut self) {
         drop(self.set_mode(self.mode));
     }
-}
-
-/// Returns a path that leads to an open file of this process.
-fn own_descriptor_path(file: BorrowedFd<'_>) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// Returns whether a command could create a name in a folder, or could give itself the right to

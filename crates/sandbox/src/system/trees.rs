@@ -1,7 +1,7 @@
 //! Trees of mounts: copied, attached, and never reached through a symbolic link.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Instant;
@@ -81,4 +81,9 @@ pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
     // With these flags, a link as the last component is opened itself.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+}
+
+/// Returns a path that leads to an open file of this process.
+pub(super) fn own_descriptor_path(file: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
