@@ -72,6 +72,8 @@ pub enum SetupStep {
     Mounts,
     /// Open a writable or readable folder.
     Folder,
+    /// Mount an overlay on a writable folder, so that a command changes a copy of the folder.
+    Overlay,
     /// Mount a fresh `/proc`.
     Proc,
     /// Make a private `/dev`.
@@ -107,6 +109,7 @@ impl Display for SetupStep {
             Self::Loopback => "switch on the loopback interface of the sandbox",
             Self::Mounts => "separate the mounts of the sandbox",
             Self::Folder => "open",
+            Self::Overlay => "preview changes of",
             Self::Proc => "mount a /proc for the sandbox",
             Self::Devices => "make a /dev for the sandbox",
             Self::ReadOnlyRoot => "make the file system read-only",

@@ -30,5 +30,6 @@ pub use policy::{
 };
 pub use system::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
-    is_placeholder_at, probe_isolation, read_layer, remove_placeholders, run_if_sandbox_helper,
+    is_placeholder_at, probe_isolation, probe_preview, read_layer, remove_placeholders,
+    run_if_sandbox_helper,
 };

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub struct SandboxPolicy {
     /// Folders in which the command may change everything except [`read_only`](Self::read_only).
-    /// Each of these folders must exist.
+    /// Each of these folders must exist. With a [`preview`](Self::preview), the command changes only
+    /// copies of the folders.
     #[serde(with = "paths")]
     pub writable: Vec<PathBuf>,
     /// Files and folders that the command must not change, replace or create, although they are in
@@ -31,9 +32,19 @@ pub struct SandboxPolicy {
     /// `/run`. Paths that do not exist are ignored.
     #[serde(with = "paths")]
     pub readable: Vec<PathBuf>,
-    /// Folders that the command may change, while their content on the disk stays as it is. This
-    /// works only with namespaces.
+    /// Other folders that the command may change, while their content on the disk stays as it is.
+    /// This works only with namespaces.
     pub copy_on_write: Vec<CopyOnWriteFolder>,
+    /// Writable folders that the command changes only in a copy, so that a caller can
+    /// [read](crate::read_layer) the changes before it applies them. If the list is not empty, it
+    /// must contain all [`writable`](Self::writable) folders. The command does not start if one of
+    /// the copies cannot be made, e.g. because a file system is mounted in the folder, and it never
+    /// starts with [`Isolation::Landlock`](crate::Isolation::Landlock).
+    ///
+    /// Only one command can use a layer. The command cannot see the layers. No layer may be in a
+    /// folder of the preview or in [`tmp`](Self::tmp), and `tmp` may not be in a folder of the
+    /// preview.
+    pub preview: Vec<CopyOnWriteFolder>,
     /// The user's home folder. With [`Isolation::Landlock`](crate::Isolation::Landlock), only its
     /// writable and readable subfolders can be read. With namespaces, the whole folder can be read
     /// except for masked paths.
@@ -80,11 +91,11 @@ impl ReadOnlyName {
     }
 }
 
-/// A folder that a command may change, while the changes are written to another folder.
+/// A folder that a command may change, while the changes are written to another folder, the layer.
 ///
-/// If the folder does not exist, or if it is in a writable folder, this entry has no effect. If the
-/// kernel cannot combine the folder with the folder for the changes, the command can only read the
-/// folder. This happens e.g. in a container, where the folder for the changes is on an overlay file
+/// In [`SandboxPolicy::copy_on_write`], an entry has no effect if the folder does not exist, or if
+/// it is in a writable folder. If the kernel cannot combine the folder with its layer, the command
+/// can only read the folder. This happens e.g. in a container, where the layer is on an overlay file
 /// system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

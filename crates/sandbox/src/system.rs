@@ -6,9 +6,12 @@ mod launch;
 mod layer;
 mod limits;
 mod lockdown;
+mod mount_plan;
+mod mount_table;
 mod mounts;
 mod namespaces;
 mod order;
+mod overlay;
 mod path_walk;
 mod placeholders;
 mod probe;
@@ -30,7 +33,7 @@ pub use self::launch::{
 };
 pub use self::layer::read_layer;
 pub use self::placeholders::{is_placeholder_at, remove_placeholders};
-pub use self::probe::probe_isolation;
+pub use self::probe::{probe_isolation, probe_preview};
 use crate::error::{SetupFailure, SetupStep};
 
 impl SetupFailure {

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandSession, SandboxEnd};
-use crate::error::SandboxError;
+use crate::error::{SandboxError, SetupFailure, SetupStep};
 use crate::isolation::{Isolation, IsolationProbe};
 use crate::layer::LayerContent;
 use crate::policy::SandboxPolicy;
@@ -72,7 +72,10 @@ impl SandboxCommand {
     /// # Errors
     /// Never returns, because the value cannot exist.
     #[cfg(unix)]
-    pub fn fork(self, _stdin: &OwnedFd) -> Result<(u32, SandboxReports), SandboxError> {
+    pub fn fork(
+        self,
+        _stdin: &std::os::fd::OwnedFd,
+    ) -> Result<(u32, SandboxReports), SandboxError> {
         match self {}
     }
 }
@@ -156,6 +159,15 @@ pub fn probe_isolation() -> &'static IsolationProbe {
         kernel_version: (0, 0),
     };
     &NONE
+}
+
+/// Fails on this system.
+///
+/// # Errors
+/// Always returns an error.
+pub fn probe_preview(_policy: &SandboxPolicy) -> Result<(), SetupFailure> {
+    let reason = SandboxError::NoIsolation.to_string();
+    Err(SetupFailure { step: SetupStep::Overlay, path: None, errno: None, reason })
 }
 
 /// Fails on this system.

@@ -7,12 +7,12 @@
 //!
 //! - A mount tree is attached writable only if its folder is the one that was recorded outside of
 //!   the namespaces, before the mounts were built. All trees that are attached later are copies of
-//!   existing trees, with the same or fewer rights.
+//!   existing trees, with the same or fewer rights. In a preview, an overlay is attached instead,
+//!   and no tree of the folder itself.
 //! - No path is followed through a symbolic link, except by `PathWalk`.
 
-use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, statat};
@@ -20,63 +20,20 @@ use rustix::io::Errno;
 
 use super::StepResult as _;
 use super::limits::MAX_HIDDEN_SOCKETS;
+use super::mount_plan::{KnownFolder, MountPlan, WritableFolder};
+use super::overlay::{check_preview, mount_copy_on_write, mount_preview};
 use super::protection::Protection;
 use super::resolver::PathResolver;
 use super::rules::SHARED_FOLDERS;
-use super::scratch::{Scratch, copy_devices, copy_on_write, fresh_proc, fresh_terminals};
+use super::scratch::{Scratch, copy_devices, fresh_proc, fresh_terminals};
 use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open_path, retry};
 use crate::error::{SetupFailure, SetupStep};
-use crate::policy::{CopyOnWriteFolder, SandboxPolicy};
+use crate::policy::SandboxPolicy;
 
 /// Paths that commands need to resolve host names and to find programs. On many systems, these
 /// paths lead into `/run`, which is otherwise hidden.
 const NEEDED_IN_RUN: [&str; 3] = ["/etc/resolv.conf", "/run/current-system", "/run/wrappers"];
-
-/// A folder whose identity was recorded outside of the namespaces.
-#[derive(Debug)]
-pub(super) struct KnownFolder {
-    /// Path without links.
-    pub(super) path: PathBuf,
-    identity: (u64, u64),
-}
-
-impl KnownFolder {
-    /// Records the folder to which a path leads.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let fd = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        Self::from_descriptor(fd.as_fd())
-    }
-
-    /// Records this process's working directory.
-    pub(super) fn working_directory() -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Self::from_descriptor(openat(CWD, ".", flags, Mode::empty())?.as_fd())
-    }
-
-    fn from_descriptor(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        let stat = fstat(fd)?;
-        let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        Ok(Self { path: fs::read_link(link)?, identity: (stat.st_dev, stat.st_ino) })
-    }
-
-    /// Opens the folder in this process's mounts. Fails if another folder is at this path by now.
-    pub(super) fn reopen(&self) -> io::Result<OwnedFd> {
-        let fd = open_path(&self.path)?;
-        let stat = fstat(&fd)?;
-        if (stat.st_dev, stat.st_ino) == self.identity { Ok(fd) } else { Err(Errno::STALE.into()) }
-    }
-}
-
-/// The folders and sockets that are recorded outside of the namespaces, before the mounts are
-/// built.
-#[derive(Debug)]
-pub(super) struct MountPlan {
-    pub(super) writable: Vec<KnownFolder>,
-    pub(super) tmp: Option<KnownFolder>,
-    /// Sockets of other programs.
-    pub(super) sockets: Vec<PathBuf>,
-}
 
 /// A mount tree that is not attached yet.
 struct Placement {
@@ -100,9 +57,17 @@ pub(super) fn build(
 ) -> Result<(), SetupFailure> {
     let root = open_path(Path::new("/")).step(SetupStep::Mounts)?;
     sys::make_mounts_private(root.as_fd()).step(SetupStep::Mounts)?;
+    let mut wait = Some(wait_for_placeholders);
+    if !policy.preview.is_empty()
+        && let Some(wait) = wait.take()
+    {
+        // An overlay may not show files that are created in the real folder while it is mounted.
+        wait().step(SetupStep::Helper)?;
+        check_preview(policy, plan)?;
+    }
 
     let mut resolver = PathResolver::default();
-    let mut trees = Trees::new(policy, &mut resolver)?;
+    let mut trees = Trees::new(policy, plan, &mut resolver)?;
     trees.copy_folders(policy, plan, &mut resolver)?;
     let devices = copy_devices()?;
     let proc = fresh_proc(policy.limits.processes).step(SetupStep::Proc)?;
@@ -129,12 +94,11 @@ pub(super) fn build(
     sys::set_mount_attributes(device_folder.as_fd(), MountScope::One, libc::MOUNT_ATTR_RDONLY)
         .step(SetupStep::Devices)?;
 
-    let folders = plan.writable.iter().map(|folder| folder.path.as_path());
-    let mut protection = Protection::new(folders.collect());
+    let mut protection = Protection::new(plan.writable_paths().collect());
     for path in trees.covers() {
         protection.pin_parents(path).step_at(SetupStep::Mask, path)?;
     }
-    wait_for_placeholders().step(SetupStep::Helper)?;
+    wait.map_or(Ok(()), |wait| wait()).step(SetupStep::Helper)?;
     for name in &policy.read_only {
         protection.protect(name, &scratch).step_at(SetupStep::ReadOnlyName, &name.path)?;
     }
@@ -153,8 +117,13 @@ struct Trees {
 }
 
 impl Trees {
-    fn new(policy: &SandboxPolicy, resolver: &mut PathResolver) -> Result<Self, SetupFailure> {
-        let mut masked = Vec::new();
+    fn new(
+        policy: &SandboxPolicy,
+        plan: &MountPlan,
+        resolver: &mut PathResolver,
+    ) -> Result<Self, SetupFailure> {
+        let layers = plan.writable.iter().filter_map(|writable| writable.layer.as_ref());
+        let mut masked: Vec<_> = layers.map(|layer| layer.path.clone()).collect();
         for path in &policy.masked {
             masked.extend(resolver.resolve_hidden(path).step_at(SetupStep::Mask, path)?);
         }
@@ -180,8 +149,13 @@ impl Trees {
             let tree = folder.reopen().and_then(|fd| copy_tree(fd.as_fd(), HARMLESS));
             tree.step_at(SetupStep::Folder, &folder.path)
         };
-        for folder in &plan.writable {
-            self.add(folder.path.clone(), copy(folder)?, None);
+        for WritableFolder { folder, layer } in &plan.writable {
+            let tree = match layer {
+                Some(layer) => mount_preview(folder, layer, plan.layer_use)
+                    .step_at(SetupStep::Overlay, &folder.path)?,
+                None => copy(folder)?,
+            };
+            self.add(folder.path.clone(), tree, None);
         }
         if let Some(folder) = &plan.tmp {
             if let Some(tmp) = self.tmp.clone() {
@@ -192,10 +166,10 @@ impl Trees {
         }
         for folder in &policy.copy_on_write {
             let Ok(path) = resolver.resolve(&folder.path) else { continue };
-            let is_writable = plan.writable.iter().any(|writable| path.starts_with(&writable.path));
-            let folder = CopyOnWriteFolder { path, layer: folder.layer.clone() };
-            if let Some(tree) = (!is_writable).then(|| copy_on_write(&folder)).flatten() {
-                self.add(folder.path, tree, None);
+            if !plan.writable_paths().any(|writable| path.starts_with(writable))
+                && let Ok(tree) = mount_copy_on_write(&path, &folder.layer)
+            {
+                self.add(path, tree, None);
             }
         }
         let needed = NEEDED_IN_RUN.iter().map(Path::new);

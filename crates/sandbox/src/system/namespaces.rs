@@ -34,12 +34,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::StepResult as _;
 use super::command::{CommandLine, SETUP_FAILED, SharedNetwork, has_parent, restrict_self};
 use super::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
-use super::mounts::{self, KnownFolder, MountPlan};
+use super::mount_plan::{KnownFolder, LayerUse, MountPlan, WritableFolder};
 use super::order::{AfterSetup, HelperReport, ReportWriter, SandboxOrder};
 use super::placeholders::Placeholders;
 use super::rules::LandlockRules;
 use super::sys::{self, Fork};
-use super::{lockdown, sockets};
+use super::{lockdown, mounts, sockets};
 use crate::command::SandboxEnd;
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::NetworkAccess;
@@ -117,16 +117,18 @@ impl SandboxHolder {
         die_with_parent(order)?;
         let cwd = KnownFolder::working_directory().step(SetupStep::WorkingDirectory)?;
         let known = |path: &PathBuf| KnownFolder::open(path).step_at(SetupStep::Folder, path);
-        let writable = order.policy.writable.iter().map(known).collect::<Result<Vec<_>, _>>()?;
+        let writable = WritableFolder::record_all(&order.policy)?;
         let tmp = order.policy.tmp.as_ref().map(known).transpose()?;
-        let in_use = writable.iter().chain(&tmp).chain([&cwd]).map(|folder| folder.path.as_path());
+        let in_use = writable.iter().map(|writable| &writable.folder);
+        let in_use = in_use.chain(&tmp).chain([&cwd]).map(|folder| folder.path.as_path());
         let in_use: Vec<_> = in_use.chain(order.policy.home.as_deref()).collect();
         let sockets = sockets::find_connectable_sockets(&in_use)?;
-        let plan = MountPlan { writable, tmp, sockets };
+        let layer_use = LayerUse::new(order.then);
+        let plan = MountPlan { writable, layer_use, tmp, cwd, sockets };
         let (status, status_writer) = pipe().step(SetupStep::Helper)?;
         let (go_reader, go) = pipe().step(SetupStep::Helper)?;
         let holder = pidfd_open(getpid(), PidfdFlags::empty()).step(SetupStep::Helper)?;
-        let writable: Vec<_> = plan.writable.iter().map(|folder| folder.path.clone()).collect();
+        let writable: Vec<_> = plan.writable_paths().map(Path::to_owned).collect();
         let namespaces = match &command.network {
             Some(network) => {
                 join(network, order)?;
@@ -138,8 +140,7 @@ impl SandboxHolder {
         let init = match sys::fork_into_namespaces(namespaces).step(SetupStep::Namespaces)? {
             Fork::Child => {
                 drop((status, go));
-                let init =
-                    Init { order, command, report, plan, cwd, status: status_writer, holder };
+                let init = Init { order, command, report, plan, status: status_writer, holder };
                 sys::exit_now(init.run(go_reader));
             }
             Fork::Parent(init) => init,
@@ -379,7 +380,6 @@ struct Init<'a> {
     command: &'a CommandLine,
     report: &'a ReportWriter,
     plan: MountPlan,
-    cwd: KnownFolder,
     status: PipeWriter,
     holder: OwnedFd,
 }
@@ -422,10 +422,9 @@ impl Init<'_> {
             switch_on_loopback()?;
         }
         mounts::build(&self.order.policy, &self.plan, || go.read_exact(&mut [0]))?;
-        let cwd = self.cwd.reopen().step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
-        fchdir(&cwd).step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
-        let mut writable: Vec<_> =
-            self.plan.writable.iter().map(|folder| folder.path.clone()).collect();
+        let cwd = self.plan.open_working_directory().and_then(|cwd| Ok(fchdir(&cwd)?));
+        cwd.step_at(SetupStep::WorkingDirectory, &self.plan.cwd.path)?;
+        let mut writable: Vec<_> = self.plan.writable_paths().map(Path::to_owned).collect();
         writable.extend(fs::canonicalize("/tmp").ok());
         // If a folder could not be combined with its changes, its mount is read-only, whatever this
         // rule permits.

@@ -27,7 +27,7 @@ fn try_all() -> IsolationProbe {
     let (landlock_abi, kernel_version) = (landlock_abi(), kernel_version());
     let is_root = rustix::process::geteuid().is_root();
     for isolation in [Isolation::Namespaces, Isolation::Landlock] {
-        match try_one(isolation) {
+        match try_policy(SandboxPolicy::default(), isolation) {
             Ok(()) => {
                 return IsolationProbe {
                     isolation,
@@ -46,7 +46,17 @@ fn try_all() -> IsolationProbe {
     IsolationProbe { isolation: Isolation::None, refusals, landlock_abi, is_root, kernel_version }
 }
 
-fn try_one(isolation: Isolation) -> Result<(), SetupFailure> {
+/// Sets up a sandbox with namespaces for a policy, starts nothing in it, and returns the error of
+/// the set-up. Use it to find out whether a [preview](SandboxPolicy::preview) works. A layer that is
+/// empty can still be used by a command afterwards.
+///
+/// # Errors
+/// Returns the step that failed.
+pub fn probe_preview(policy: &SandboxPolicy) -> Result<(), SetupFailure> {
+    try_policy(policy.clone(), Isolation::Namespaces)
+}
+
+fn try_policy(policy: SandboxPolicy, isolation: Isolation) -> Result<(), SetupFailure> {
     let failed = |error: SandboxError| match error {
         SandboxError::Setup(failure) => failure,
         SandboxError::Io(error) => SetupFailure::new(SetupStep::Helper, error),
@@ -57,7 +67,7 @@ fn try_one(isolation: Isolation) -> Result<(), SetupFailure> {
             reason: error.to_string(),
         },
     };
-    let (policy, session) = (SandboxPolicy::default(), CommandSession::Inherited);
+    let session = CommandSession::Inherited;
     let mut command =
         SandboxCommand::with_order(policy, isolation, session, AfterSetup::Exit).map_err(failed)?;
     command.std().current_dir("/");

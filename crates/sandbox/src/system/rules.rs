@@ -44,6 +44,10 @@ pub(super) struct LandlockRules {
 impl LandlockRules {
     /// Creates the rules of a command that has no namespaces.
     pub(super) fn for_landlock_only(policy: &SandboxPolicy) -> Result<Self, SetupFailure> {
+        if let Some(folder) = policy.preview.first() {
+            let error = io::Error::other("a preview needs isolation by namespaces");
+            return Err(SetupFailure::at(SetupStep::Overlay, &folder.path, error));
+        }
         let abi = landlock_abi();
         require_landlock_version(abi).step(SetupStep::Landlock)?;
         let mut rules = Self::new(abi, Isolation::Landlock, policy.network)?;

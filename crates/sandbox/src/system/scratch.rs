@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat, symlinkat};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
-    fsconfig_set_string, fsmount, fsopen,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
 };
 
 use super::limits::BYTES_PER_FILE;
@@ -16,7 +16,6 @@ use super::sys::{self, MountScope};
 use super::trees::{READ_ONLY, attach, clone_tree, open_path};
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::PROCESS_IDS_PER_NAMESPACE;
-use crate::policy::CopyOnWriteFolder;
 
 /// Folder at which the files in memory are attached at first. At the end, the fresh `/proc` covers
 /// this folder. The command can then reach only the parts that are attached elsewhere.
@@ -107,23 +106,6 @@ pub(super) fn copy_devices() -> Result<Vec<(&'static str, OwnedFd)>, SetupFailur
     Ok(devices)
 }
 
-/// Combines a folder with the changes to it. Returns `None` if the kernel cannot combine them.
-pub(super) fn copy_on_write(folder: &CopyOnWriteFolder) -> Option<OwnedFd> {
-    let (upper, work) = (folder.layer.join("upper"), folder.layer.join("work"));
-    let folders = [("lowerdir", &folder.path), ("upperdir", &upper), ("workdir", &work)];
-    let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
-    for (option, path) in folders {
-        // Colons separate folders, and backslashes escape them.
-        let is_plain =
-            !path.as_os_str().as_encoded_bytes().iter().any(|byte| b":\\".contains(byte));
-        fsconfig_set_string(fs.as_fd(), option, is_plain.then_some(path.as_path())?).ok()?;
-    }
-    // The overlay file system marks removed files by attributes. Without rights in the system's own
-    // user namespace, the names of these attributes must begin with `user.`.
-    fsconfig_set_flag(fs.as_fd(), "userxattr").ok()?;
-    mount(fs, MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID).ok()
-}
-
 /// Makes a `/proc` that shows only the processes of this process namespace. It is read-only: root
 /// could otherwise change settings of the system in it.
 pub(super) fn fresh_proc(processes: Option<u64>) -> io::Result<OwnedFd> {
@@ -162,7 +144,8 @@ pub(super) fn fresh_terminals() -> io::Result<OwnedFd> {
     mount(fs, MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC)
 }
 
-fn mount(fs: OwnedFd, flags: MountAttrFlags) -> io::Result<OwnedFd> {
+/// Mounts a file system whose options are set.
+pub(super) fn mount(fs: OwnedFd, flags: MountAttrFlags) -> io::Result<OwnedFd> {
     fsconfig_create(fs.as_fd())?;
     Ok(fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
 }

@@ -6,29 +6,24 @@
 //! if a socket was bound by a relative name, was moved, or belongs to another network namespace
 //! (unless the socket itself is mounted).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
 
 use super::StepResult as _;
+use super::mount_table::{MOUNT_TABLE, Mount, read_mounts};
 use super::path_walk::PathWalk;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::LANDLOCK_ABI_SOCKETS;
 
+/// The kernel's table of the sockets in the file system.
+const BOUND_SOCKETS: &str = "/proc/self/net/unix";
 /// Number of columns before the path in the kernel's table of sockets.
 const COLUMNS_BEFORE_PATH: usize = 7;
-/// Number of fields before the root of a mount in the kernel's table of mounts. The path of the
-/// mount follows this root.
-const FIELDS_BEFORE_MOUNT_ROOT: usize = 3;
-
-/// Prefixes of the names of file systems that may wait for another host or program, perhaps for
-/// ever.
-const REMOTE: [&str; 9] = ["nfs", "fuse", "autofs", "cifs", "smb", "9p", "ceph", "afs", "lustre"];
-
 /// Returns the paths of all sockets that this process could connect to, as far as they are known.
 ///
 /// File systems of other hosts and programs are not searched, because a search may wait for ever.
@@ -38,14 +33,12 @@ pub(super) fn find_connectable_sockets(in_use: &[&Path]) -> Result<Vec<PathBuf>,
     if landlock_abi() >= LANDLOCK_ABI_SOCKETS {
         return Ok(Vec::new());
     }
-    let read = |file: &str| fs::read(file).step_at(SetupStep::Mask, Path::new(file));
-    let (bound, mounted) = (read("/proc/self/net/unix")?, read("/proc/self/mountinfo")?);
+    let bound = fs::read(BOUND_SOCKETS).step_at(SetupStep::Mask, Path::new(BOUND_SOCKETS))?;
     let bound = bound.split(|byte| *byte == b'\n').skip(1).filter_map(path_of_socket);
-    let mounts: Vec<_> =
-        mounted.split(|byte| *byte == b'\n').filter_map(Mount::from_line).collect();
+    let mounts = read_mounts().step_at(SetupStep::Mask, Path::new(MOUNT_TABLE))?;
     let avoided = mounts_to_skip(&mounts, in_use);
     // A mounted socket is never the root of its file system, because that root is a folder.
-    let parts = mounts.iter().filter(|mount| mount.is_part);
+    let parts = mounts.iter().filter(|mount| mount.is_part());
     let mounted = parts.map(|mount| mount.path.as_path());
     let mut paths: Vec<_> = bound.chain(mounted).collect();
     paths.sort_unstable();
@@ -85,49 +78,6 @@ fn find_socket(path: &Path, avoided: &[&Path]) -> Option<PathBuf> {
     None
 }
 
-/// A mount. The mount may be a single socket, which belongs to a program in another container.
-struct Mount {
-    path: PathBuf,
-    /// Whether only a file or folder of the file system is mounted.
-    is_part: bool,
-    is_remote: bool,
-}
-
-impl Mount {
-    /// Reads a line of the kernel's table of mounts.
-    fn from_line(line: &[u8]) -> Option<Self> {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let is_part = fields.nth(FIELDS_BEFORE_MOUNT_ROOT)? != b"/";
-        let path = unescape(fields.next()?);
-        // The number of fields before the separator varies.
-        let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
-        let is_remote = REMOTE.iter().any(|name| kind.starts_with(name.as_bytes()));
-        Some(Self { path, is_part, is_remote })
-    }
-}
-
-/// Returns the path in a field of the table of mounts.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut path = Vec::new();
-    let mut rest = field;
-    while let [first, others @ ..] = rest {
-        // Spaces and backslashes are written as octal numbers.
-        let number = (*first == b'\\').then(|| others.get(..3)).flatten();
-        let number = number.and_then(|digits| std::str::from_utf8(digits).ok());
-        match number.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                path.push(byte);
-                rest = &others[3..];
-            }
-            None => {
-                path.push(*first);
-                rest = others;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(path))
-}
-
 /// Returns the path of a socket, if the socket has an absolute path.
 fn path_of_socket(line: &[u8]) -> Option<&Path> {
     let mut rest = line;
@@ -148,14 +98,6 @@ mod tests {
     fn path_may_contain_spaces() {
         let line = b"0000000000000000: 00000002 00000000 00010000 0001 01  1234 /a b/c";
         assert_eq!(path_of_socket(line), Some(Path::new("/a b/c")));
-    }
-
-    #[test]
-    fn path_of_a_mount_is_unescaped() {
-        let line = b"36 35 98:0 /s /a\\040b\\134/docker.sock rw - tmpfs none rw";
-        let mount = Mount::from_line(line).unwrap();
-        assert_eq!(mount.path, Path::new("/a b\\/docker.sock"));
-        assert!(mount.is_part);
     }
 
     #[test]

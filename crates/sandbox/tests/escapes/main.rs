@@ -3,7 +3,7 @@
 //!
 //! As root, all tests run again as an ordinary user. A test that needs a feature that the kernel
 //! lacks prints the reason and passes, unless the variable `SANDBOX_TESTS_REQUIRE` names the feature
-//! (`namespaces`, `landlock`).
+//! (`namespaces`, `landlock`, `preview`).
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -14,6 +14,7 @@ mod endings;
 mod modes;
 mod mutations;
 mod network;
+mod preview;
 mod refusals;
 mod table;
 mod table_of_files;

@@ -26,11 +26,7 @@ impl Escape {
 pub(crate) fn escapes() -> impl Iterator<Item = Escape> {
     // Without Landlock's restriction of signals, a line would end processes of the test's user.
     let signals_are_free = probe_isolation().landlock_abi < 6;
-    let tables = [
-        (files::BOTH, false, true),
-        (files::BOTH_WITHOUT_CONTROL, false, false),
-        (files::ONLY_NAMESPACES, true, true),
-        (files::ONLY_NAMESPACES_WITHOUT_CONTROL, true, false),
+    let others = [
         (system::BOTH, false, true),
         (system::BOTH_WITHOUT_CONTROL, false, false),
         (system::SIGNALS, signals_are_free, true),
@@ -38,7 +34,22 @@ pub(crate) fn escapes() -> impl Iterator<Item = Escape> {
         (system::ONLY_NAMESPACES, true, true),
         (system::ONLY_NAMESPACES_WITHOUT_CONTROL, true, false),
     ];
-    tables.into_iter().flat_map(|(lines, only_namespaces, has_control)| {
-        lines.iter().map(move |line| Escape { line, only_namespaces, has_control })
-    })
+    file_escapes().chain(others.into_iter().flat_map(lines))
+}
+
+/// Returns the lines that try to change or read files.
+pub(crate) fn file_escapes() -> impl Iterator<Item = Escape> {
+    let tables = [
+        (files::BOTH, false, true),
+        (files::BOTH_WITHOUT_CONTROL, false, false),
+        (files::ONLY_NAMESPACES, true, true),
+        (files::ONLY_NAMESPACES_WITHOUT_CONTROL, true, false),
+    ];
+    tables.into_iter().flat_map(lines)
+}
+
+fn lines(
+    (lines, only_namespaces, has_control): (&'static [&'static str], bool, bool),
+) -> impl Iterator<Item = Escape> {
+    lines.iter().map(move |line| Escape { line, only_namespaces, has_control })
 }

@@ -201,6 +201,13 @@ impl World {
 pub(crate) struct Snapshot(BTreeMap<PathBuf, String>);
 
 impl Snapshot {
+    /// Records a folder with its content.
+    pub(crate) fn of(folder: &Path) -> Self {
+        let mut snapshot = Self(BTreeMap::new());
+        snapshot.add(folder);
+        snapshot
+    }
+
     fn add_named(&mut self, kind: &str, path: &Path) {
         if fs::symlink_metadata(path).is_ok() {
             self.add(path);
