@@ -110,6 +110,8 @@ pub enum PermissionReply {
     Select(PermissionOptionKind),
     /// Selects an option by its id, even if the option is not offered.
     SelectId(&'static str),
+    /// Selects the first of these ids that is offered; replies `cancelled` if none is offered.
+    SelectFirstOffered(&'static [&'static str]),
     /// Replies with the outcome `cancelled`.
     Cancelled,
     /// Replies with a JSON-RPC error.

@@ -320,6 +320,11 @@ impl ReceivedPermissionRequest {
             PermissionReply::Malformed => json!({"outcome": "allow"}),
             PermissionReply::Cancelled => cancelled,
             PermissionReply::SelectId(id) => selected(id),
+            PermissionReply::SelectFirstOffered(ids) => {
+                let options = &self.request.options;
+                let is_offered = |id: &&&str| options.iter().any(|it| &*it.option_id.0 == **id);
+                ids.iter().find(is_offered).map_or(cancelled, |id| selected(id))
+            }
             PermissionReply::Select(kind) => self.option_id(kind).map_or(cancelled, selected),
         };
         Some(success_response(&self.id, &result))

@@ -113,6 +113,13 @@ async fn permission_is_answered_as_configured() {
         permission_answers(PermissionReply::SelectId("other")).await,
         [other, cancel.clone()]
     );
+    for (ids, expected) in [
+        (&["other", "yes"][..], json!({"outcome": "selected", "optionId": "yes"})),
+        (&["other"], json!({"outcome": "cancelled"})),
+    ] {
+        let reply = PermissionReply::SelectFirstOffered(ids);
+        assert_eq!(permission_answers(reply).await, [expected, cancel.clone()]);
+    }
     let none = PermissionReply::Select(PermissionOptionKind::AllowAlways);
     assert_eq!(permission_answers(none).await, [json!({"outcome": "cancelled"}), cancel]);
 }

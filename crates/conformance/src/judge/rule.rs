@@ -138,8 +138,8 @@ rules! {
     PermissionUnknownCall = Error, "permission-unknown-call";
     /// Permission is requested without an option, or with two options that have the same id.
     PermissionOptions = Error, "permission-options";
-    /// Two options have the same kind. A client with one key per kind selects one of the two
-    /// options, and the user does not see which one.
+    /// Two options that remember the answer have the same kind. A client with one key per kind
+    /// selects one of the two options, and the user does not see what will be remembered.
     PermissionKinds = Warning, "permission-kinds";
     /// The selected option was not offered.
     UnknownOption = Error, "unknown-option";

@@ -264,10 +264,13 @@ impl JudgedSession {
             faults.report_violation(ConformanceRule::PermissionOptions, "there is no option");
         }
         let mut kinds = HashSet::new();
-        if !array_objects(&params["options"]).all(|option| kinds.insert(&option["kind"])) {
+        let is_remembered = |kind: &&Value| kind.as_str().is_some_and(|it| it.ends_with("_always"));
+        let mut remembered =
+            array_objects(&params["options"]).map(|option| &option["kind"]).filter(is_remembered);
+        if !remembered.all(|kind| kinds.insert(kind)) {
             faults.report_violation(
                 ConformanceRule::PermissionKinds,
-                "two options are of the same kind",
+                "two options that remember the answer are of the same kind",
             );
         }
     }
