@@ -1,6 +1,7 @@
 # Namen der Antworten auf eine Erlaubnisanfrage, und wofür sie gelten.
 
 allow-once = Einmal erlauben
+allow-preview = Vorschau: zuerst in einer Kopie ausführen
 reject-once = Einmal ablehnen
 allow-always-session = { $what } in dieser Sitzung immer erlauben
 allow-always-project = { $what } in diesem Projekt immer erlauben
@@ -29,6 +30,7 @@ not-covered = Von der Regel für `{ $words }` nicht gedeckt: { $why }.
 not-known = die Optionen von `{ $program }` sind nicht bekannt
 not-a-word = `{ $word }` ist kein Wort von `{ $program }`, das verstanden wird
 leads-out = `{ $word }` führt aus dem Ordner hinaus
+asked-preview = Er läuft zuerst in einer Kopie der Projektordner, ohne Zugang zum Netz. Bevor seine Änderungen übernommen werden, wirst du noch einmal gefragt.
 asked-sandbox = Er läuft in einer Sandbox, die deine Dateien schützt, mit Zugang zum Netz.
 not-whole = Nicht alles von diesem Aufruf wird gezeigt: Geheimes ist verborgen, oder Langes ist gekürzt.
 reads-first = Was sich ändern würde, wird gezeigt, sobald es gelesen werden darf.

@@ -1,6 +1,7 @@
 # Names of permission options, and the effects that they cover.
 
 allow-once = Allow once
+allow-preview = Preview: run on a copy first
 reject-once = Reject once
 allow-always-session = Always allow { $what } in this session
 allow-always-project = Always allow { $what } in this project
@@ -29,6 +30,7 @@ not-covered = Not covered by the rule for `{ $words }`: { $why }.
 not-known = the options of `{ $program }` are not known
 not-a-word = `{ $word }` is not a word of `{ $program }` that is understood
 leads-out = `{ $word }` leads out of the folder
+asked-preview = It runs on a copy of the project folders first, without network access. You are asked again before its changes are applied.
 asked-sandbox = It runs in a sandbox that protects your files, with access to the network.
 not-whole = Not everything of this call is shown: secrets are hidden, or what is long is cut.
 reads-first = The change is shown once reading is permitted.

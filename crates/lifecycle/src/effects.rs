@@ -77,8 +77,16 @@ pub struct Effects {
     is_always_asked: bool,
     is_sensitive: bool,
     has_sandbox: bool,
+    preview: Option<CommandPreview>,
     /// The paths in the effects that are outside of every project folder.
     outside_paths: Vec<PathBuf>,
+}
+
+/// Whether the commands of a call can or must run on a copy of the project folders first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CommandPreview {
+    Offered,
+    Required,
 }
 
 impl Effects {
@@ -141,6 +149,39 @@ impl Effects {
     #[must_use]
     pub fn has_sandbox(&self) -> bool {
         self.has_sandbox
+    }
+
+    /// Offers to run the commands of the call on a copy of the project folders first. A permission
+    /// request then has one more option, *preview*. If the client selects it, the call receives a
+    /// [grant for a preview](crate::Grant::is_for_preview).
+    #[must_use]
+    pub fn with_preview_offer(self) -> Self {
+        Self { preview: Some(CommandPreview::Offered), ..self }
+    }
+
+    /// Requires that the commands of the call run on a copy of the project folders first. Every grant
+    /// of the call is then a [grant for a preview](crate::Grant::is_for_preview).
+    #[must_use]
+    pub fn with_required_preview(self) -> Self {
+        Self { preview: Some(CommandPreview::Required), ..self }
+    }
+
+    /// Removes the offer or the requirement of a preview.
+    #[must_use]
+    pub fn without_preview(self) -> Self {
+        Self { preview: None, ..self }
+    }
+
+    /// Returns whether a permission request offers a preview.
+    #[must_use]
+    pub fn has_preview_offer(&self) -> bool {
+        self.preview == Some(CommandPreview::Offered)
+    }
+
+    /// Returns whether the commands of the call must run on a copy of the project folders first.
+    #[must_use]
+    pub fn requires_preview(&self) -> bool {
+        self.preview == Some(CommandPreview::Required)
     }
 
     /// Marks the paths that are outside of the session's project folders.

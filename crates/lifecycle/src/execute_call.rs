@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 use crate::board::CallEnd;
 use crate::handle::{CallHandle, OpenCall};
 use crate::limits::{CANCEL_GRACE, MAX_PREVIEWS};
-use crate::permission::{PermissionOutcome, UnansweredReason, UnaskedDenialReason};
+use crate::permission::{GrantKind, PermissionOutcome, UnansweredReason, UnaskedDenialReason};
 use crate::rules::{ENGLISH_TITLES, Verdict};
 use crate::title::Titles;
 use crate::{Effects, Grant, PermissionSubject, PinnedPlan};
@@ -245,8 +245,7 @@ struct PermittedEffects {
 struct PermittedRun {
     subject: PermissionSubject,
     effects: Effects,
-    /// Whether the client or the approver was asked.
-    is_answer: bool,
+    kind: GrantKind,
 }
 
 /// Previews the call, requests permission and runs the call.
@@ -321,7 +320,7 @@ async fn preview_and_permit<E: CallExecutor>(
     if let Some(before) = permitted.run.take() {
         let is_same = before.subject == subject && before.effects.is_identical(&effects);
         if is_same && call.is_still_permitted(&effects).map_err(CallStopReason::Denied)? {
-            let grant = Grant::new(subject, before.is_answer);
+            let grant = Grant::new(subject, before.kind);
             permitted.run = Some(before);
             return Ok((pinned, grant));
         }
@@ -334,7 +333,7 @@ async fn preview_and_permit<E: CallExecutor>(
         }
     }
     let grant = grant_or_stop(call.request_permission(&effects, subject.clone(), is_whole).await)?;
-    permitted.run = Some(PermittedRun { subject, effects, is_answer: grant.is_answer() });
+    permitted.run = Some(PermittedRun { subject, effects, kind: grant.kind() });
     Ok((pinned, grant))
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::effects::Effects;
 use crate::ids::PermissionId;
 use crate::rules::RuleScope;
 
@@ -123,10 +124,30 @@ impl<P> PinnedPlan<P> {
     ///
     /// # Errors
     ///
-    /// Returns [`GrantMismatch`] if the grant is for another subject. After such an error, the call
-    /// must not run.
+    /// Returns [`GrantMismatch`] if the grant is for another subject, or only for a preview. After
+    /// such an error, the call must not run.
     pub fn release(self, grant: Grant) -> Result<P, GrantMismatch> {
-        if grant.subject == self.subject { Ok(self.plan) } else { Err(GrantMismatch) }
+        self.release_if(!grant.is_for_preview(), grant)
+    }
+
+    /// Releases the plan for a preview: the call must not change anything outside of a copy, unless
+    /// the further effects are permitted ([`CallHandle::request_further_effects`]).
+    ///
+    /// [`CallHandle::request_further_effects`]: crate::CallHandle::request_further_effects
+    ///
+    /// # Errors
+    ///
+    /// Returns [`GrantMismatch`] if the grant is for another subject, or not for a preview.
+    pub fn release_for_preview(self, grant: Grant) -> Result<P, GrantMismatch> {
+        self.release_if(grant.is_for_preview(), grant)
+    }
+
+    fn release_if(self, is_right_kind: bool, grant: Grant) -> Result<P, GrantMismatch> {
+        if is_right_kind && grant.subject == self.subject {
+            Ok(self.plan)
+        } else {
+            Err(GrantMismatch)
+        }
     }
 }
 
@@ -147,10 +168,10 @@ impl PinnedPlan<ErasedPlan> {
     }
 }
 
-/// A grant was used for another call. The cause is a bug in the program, not an error of the model
-/// or the user.
+/// A grant was used for another call, or a grant for a preview was used to run a call. The cause is a
+/// bug in the program, not an error of the model or the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the permission was given for another call")]
+#[error("the permission was given for another call, or only for a preview")]
 pub struct GrantMismatch;
 
 /// The permission to run one call once. Only this crate creates a grant, after the client, the
@@ -158,20 +179,57 @@ pub struct GrantMismatch;
 #[derive(Debug)]
 pub struct Grant {
     subject: PermissionSubject,
+    kind: GrantKind,
+}
+
+/// Origin and extent of a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GrantKind {
+    /// Whether the client or the approver was asked, and allowed the call.
     is_answer: bool,
+    /// Whether the grant permits only a preview.
+    is_for_preview: bool,
+}
+
+impl GrantKind {
+    /// Returns the kind of a grant that a rule or the policy gives.
+    pub(crate) fn unasked(effects: &Effects) -> Self {
+        Self { is_answer: false, is_for_preview: effects.requires_preview() }
+    }
+
+    /// Returns the kind of a grant that the client or the approver gives. `selects_preview` is
+    /// whether the selected option permits only a preview.
+    pub(crate) fn answer(effects: &Effects, selects_preview: bool) -> Self {
+        Self { is_answer: true, is_for_preview: selects_preview || effects.requires_preview() }
+    }
+
+    pub(crate) fn is_for_preview(self) -> bool {
+        self.is_for_preview
+    }
 }
 
 impl Grant {
-    /// Creates a grant. `is_answer` is whether the client or the approver was asked.
-    pub(crate) fn new(subject: PermissionSubject, is_answer: bool) -> Self {
-        Self { subject, is_answer }
+    pub(crate) fn new(subject: PermissionSubject, kind: GrantKind) -> Self {
+        Self { subject, kind }
+    }
+
+    pub(crate) fn kind(&self) -> GrantKind {
+        self.kind
     }
 
     /// Returns whether the client or the approver was asked about this call and allowed it. Returns
     /// false if a rule or the policy allowed the call.
     #[must_use]
     pub fn is_answer(&self) -> bool {
-        self.is_answer
+        self.kind.is_answer
+    }
+
+    /// Returns whether the grant permits the call to run only on a copy of the project folders; see
+    /// [`Effects::with_preview_offer`] and [`Effects::with_required_preview`]. Such a grant releases
+    /// a plan only by [`PinnedPlan::release_for_preview`].
+    #[must_use]
+    pub fn is_for_preview(&self) -> bool {
+        self.kind.is_for_preview
     }
 }
 
@@ -250,6 +308,8 @@ pub(crate) enum ClientDecision {
     Allowed {
         /// How long the same call is allowed without asking, or `None` for this call only.
         remember: Option<RuleScope>,
+        /// Whether only a preview of the call is allowed.
+        is_preview: bool,
     },
     /// The call must not run. The turn continues.
     Rejected {
@@ -299,9 +359,13 @@ impl PermissionAnswer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Grant, GrantMismatch, PermissionSubject, PinnedPlan};
+    use super::{Effects, Grant, GrantKind, GrantMismatch, PermissionSubject, PinnedPlan};
     use serde_json::json;
     use std::path::Path;
+
+    fn grant(subject: PermissionSubject) -> Grant {
+        Grant::new(subject, GrantKind::answer(&Effects::empty(), false))
+    }
 
     fn subject(args: &str) -> PermissionSubject {
         PermissionSubject::for_call("tool", &json!(args), Path::new("/"), b"")
@@ -310,8 +374,29 @@ mod tests {
     #[test]
     fn a_grant_releases_only_a_plan_with_the_same_subject() {
         let pinned = || PinnedPlan::new(7, subject("a"));
-        assert_eq!(pinned().release(Grant::new(subject("a"), true)), Ok(7));
-        assert_eq!(pinned().release(Grant::new(subject("b"), true)), Err(GrantMismatch));
+        assert_eq!(pinned().release(grant(subject("a"))), Ok(7));
+        assert_eq!(pinned().release(grant(subject("b"))), Err(GrantMismatch));
+    }
+
+    #[test]
+    fn a_grant_for_a_preview_runs_no_call() {
+        let pinned = || PinnedPlan::new(7, subject("a"));
+        let (plain, required) = (Effects::empty(), Effects::empty().with_required_preview());
+        let grant = |kind| Grant::new(subject("a"), kind);
+        for preview in [
+            GrantKind::answer(&plain, true),
+            GrantKind::answer(&required, false),
+            GrantKind::unasked(&required),
+        ] {
+            assert_eq!(pinned().release(grant(preview)), Err(GrantMismatch));
+            assert_eq!(pinned().release_for_preview(grant(preview)), Ok(7));
+            let other = Grant::new(subject("b"), preview);
+            assert_eq!(pinned().release_for_preview(other), Err(GrantMismatch));
+        }
+        for run in [GrantKind::answer(&plain, false), GrantKind::unasked(&plain)] {
+            assert_eq!(pinned().release(grant(run)), Ok(7));
+            assert_eq!(pinned().release_for_preview(grant(run)), Err(GrantMismatch));
+        }
     }
 
     #[test]
@@ -343,7 +428,7 @@ mod tests {
             (json!({ "n": [0.0, 1, "é"] }), "/p/./a"),
             (json!({ "n": [0.0, 1, "é"] }), "/p/a/"),
         ] {
-            let grant = Grant::new(of(args.clone(), cwd), true);
+            let grant = grant(of(args.clone(), cwd));
             assert_eq!(
                 PinnedPlan::new(7, base.clone()).release(grant),
                 Err(GrantMismatch),
@@ -360,10 +445,7 @@ mod tests {
     #[test]
     fn an_erased_plan_is_restored_by_its_type() {
         let pinned = PinnedPlan::new("plan", subject("a")).erase();
-        assert_eq!(
-            pinned.downcast::<&str>().unwrap().release(Grant::new(subject("a"), true)),
-            Ok("plan")
-        );
+        assert_eq!(pinned.downcast::<&str>().unwrap().release(grant(subject("a"))), Ok("plan"));
         assert!(PinnedPlan::new(1_u8, subject("a")).erase().downcast::<u16>().is_none());
     }
 }

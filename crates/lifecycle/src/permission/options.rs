@@ -6,7 +6,7 @@ use acp_types::{PermissionOption, PermissionOptionKind};
 use callboard_text::{escape_invisible, head};
 
 use super::{ClientDecision, PermissionAnswer};
-use crate::effects::Effect;
+use crate::effects::{Effect, Effects};
 use crate::limits::{MAX_OPTION_SCOPE_BYTES, MAX_REJECTION_REASON_BYTES};
 use crate::rules::{
     ArgvPrefix, Matcher, RuleScope, describe_matcher, prefix_for_permission_option,
@@ -22,17 +22,21 @@ struct OptionSpec {
     scope: Option<RuleScope>,
 }
 
+/// The id of the option that allows only a preview of a call.
+const PREVIEW_ID: &str = "preview";
+
 /// The id of the option that allows a call once.
 pub(super) const ALLOW_ONCE_ID: &str = "allow";
 
 /// The id of the option that rejects a call once.
 pub(super) const REJECT_ONCE_ID: &str = "reject";
 
-/// Every option, in the order in which clients show them.
+/// Every option, in the order in which clients show them. The preview is the last one, because
+/// programs that answer for the user select the first option that allows a call.
 ///
 /// A rejection is remembered for the session at most. For a permanent denial, the user has to write
 /// a rule.
-const OPTION_SPECS: [OptionSpec; 5] = [
+const OPTION_SPECS: [OptionSpec; 6] = [
     OptionSpec {
         id: ALLOW_ONCE_ID,
         kind: PermissionOptionKind::AllowOnce,
@@ -62,6 +66,12 @@ const OPTION_SPECS: [OptionSpec; 5] = [
         kind: PermissionOptionKind::RejectAlways,
         message_id: "reject-always-session",
         scope: Some(RuleScope::Session),
+    },
+    OptionSpec {
+        id: PREVIEW_ID,
+        kind: PermissionOptionKind::AllowOnce,
+        message_id: "allow-preview",
+        scope: None,
     },
 ];
 
@@ -97,14 +107,16 @@ impl RememberedEffects {
 
 /// Creates the options of a request. If an option remembers the answer, its name lists the
 /// remembered effects and says for how long. Such an option is omitted if this list is empty or too
-/// long for a button.
+/// long for a button. The option for a preview is omitted unless the effects of the call offer one.
 pub(crate) fn permission_options(
     memory: &RememberedEffects,
+    call: &Effects,
     scopes: &[RuleScope],
     display: impl Fn(&Path) -> String,
     titles: &Titles,
 ) -> Vec<PermissionOption> {
     let name = |choice: &OptionSpec| match choice.scope {
+        None if choice.id == PREVIEW_ID && !call.has_preview_offer() => None,
         None => Some(titles.render_untruncated(choice.message_id, &[])),
         Some(scope) if scopes.contains(&scope) => {
             let matchers = memory.matchers(scope);
@@ -148,7 +160,7 @@ pub(crate) fn interpret_answer(
     let Some(choice) = choice else { return ClientDecision::NotOffered };
     match choice.kind {
         PermissionOptionKind::AllowOnce | PermissionOptionKind::AllowAlways => {
-            ClientDecision::Allowed { remember: choice.scope }
+            ClientDecision::Allowed { remember: choice.scope, is_preview: choice.id == PREVIEW_ID }
         }
         _ => ClientDecision::Rejected { remember: choice.scope, reason },
     }
@@ -166,7 +178,7 @@ pub(crate) fn clean_rejection_reason(reason: impl AsRef<str>) -> Option<String> 
 #[cfg(feature = "titles")]
 mod tests {
     use super::{RememberedEffects, permission_options};
-    use crate::effects::Effect;
+    use crate::effects::{Effect, Effects};
     use crate::limits::MAX_OPTION_SCOPE_BYTES;
     use crate::rules::RuleScope;
     use crate::title::Titles;
@@ -175,7 +187,8 @@ mod tests {
         let memory = RememberedEffects::new(vec![effect]);
         let scopes = [RuleScope::Session, RuleScope::Project];
         let display = |path: &std::path::Path| path.display().to_string();
-        let options = permission_options(&memory, &scopes, display, &Titles::builtin(locale));
+        let titles = Titles::builtin(locale);
+        let options = permission_options(&memory, &Effects::empty(), &scopes, display, &titles);
         options.into_iter().map(|option| option.name).collect()
     }
 

@@ -18,7 +18,7 @@ use crate::ids::PermissionId;
 use crate::limits::{self, MAX_UNSAVED_RULE_CHANGES};
 use crate::outbox::{FirstReportTiming, OutboxItem};
 use crate::permission::{
-    self, ClientDecision, Grant, PermissionAnswer, PermissionOutcome, PermissionSubject,
+    self, ClientDecision, Grant, GrantKind, PermissionAnswer, PermissionOutcome, PermissionSubject,
     PermitDecision, RememberedEffects, UnansweredReason, UnaskedDenialReason,
 };
 use crate::rules::{
@@ -352,8 +352,11 @@ impl Session {
         let effects = judgement.effects();
         match self.verdict_or_denial(judgement) {
             Ok(Verdict::Allow) => {
-                self.record_unreviewed_files(effects);
-                return PermitDecision::Granted(Grant::new(subject, false));
+                // A preview changes no files yet.
+                if !effects.requires_preview() {
+                    self.record_unreviewed_files(effects);
+                }
+                return PermitDecision::Granted(Grant::new(subject, GrantKind::unasked(effects)));
             }
             Ok(_) => {}
             Err(denial) => return PermitDecision::Denied(denial),
@@ -372,7 +375,8 @@ impl Session {
             self.append_note_to_call(id, &escape_invisible(&note), now);
         }
         if effects.has_sandbox() {
-            let note = self.permissions.localized_note("asked-sandbox", &[]);
+            let key = if effects.requires_preview() { "asked-preview" } else { "asked-sandbox" };
+            let note = self.permissions.localized_note(key, &[]);
             self.append_note_to_call(id, &note, now);
         }
         let is_shown = self.board.is_shown_in_full(id);
@@ -382,11 +386,11 @@ impl Session {
         let memorable = self.permissions.rules.effects_to_remember(judgement);
         let memorable = memorable.filter(|_| is_whole && is_shown);
         let mut memory = memorable.map(RememberedEffects::new).unwrap_or_default();
-        let mut options = self.build_permission_options(&memory);
+        let mut options = self.build_permission_options(&memory, effects);
         let secrets = self.secrets();
         if options.iter().any(|option| matches!(secrets.redact(&option.name), Cow::Owned(_))) {
             memory = RememberedEffects::default();
-            options = self.build_permission_options(&memory);
+            options = self.build_permission_options(&memory, effects);
         }
         self.permissions.last_request += 1;
         let request_id = PermissionId(self.permissions.last_request);
@@ -454,8 +458,9 @@ impl Session {
             permission::drop_stored_options(&mut request.options);
         }
         Some(match permission::interpret_answer(answer, &request.options) {
-            ClientDecision::Allowed { remember } => {
-                self.apply_allowing_answer(request, remember, by, judgement)
+            ClientDecision::Allowed { remember, is_preview } => {
+                let kind = GrantKind::answer(&request.effects, is_preview);
+                self.apply_allowing_answer(request, (remember, kind), by, judgement)
             }
             ClientDecision::Rejected { remember: None, reason: None }
                 if is_by_client && self.permissions.asks_rejection_reason =>
@@ -493,7 +498,7 @@ impl Session {
     fn apply_allowing_answer(
         &mut self,
         request: PermissionRequest,
-        remember: Option<RuleScope>,
+        (remember, kind): (Option<RuleScope>, GrantKind),
         by: AnsweredBy,
         judgement: Result<PolicyVerdicts, UnaskedDenialReason>,
     ) -> PermissionOutcome {
@@ -505,15 +510,20 @@ impl Session {
             Ok(_) => {}
         }
         match by {
-            AnsweredBy::Client if is_current && !request.unreviewed_files.is_empty() => {
+            // A preview shows what the command changes, not what the named files do.
+            AnsweredBy::Client
+                if is_current && !kind.is_for_preview() && !request.unreviewed_files.is_empty() =>
+            {
                 self.permissions.unreviewed_files.clear();
             }
             AnsweredBy::Client => {}
             #[cfg(feature = "tokio")]
+            AnsweredBy::Approver if kind.is_for_preview() => {}
+            #[cfg(feature = "tokio")]
             AnsweredBy::Approver => self.record_unreviewed_files(&request.effects),
         }
         self.remember_answer(&request, remember, Verdict::Allow);
-        PermissionOutcome::Granted(Grant::new(request.subject, true))
+        PermissionOutcome::Granted(Grant::new(request.subject, kind))
     }
 
     /// Applies the client's reason for a rejection, or `None` if the client gave no reason. Returns
@@ -537,9 +547,14 @@ impl Session {
         }
     }
 
-    fn build_permission_options(&self, memory: &RememberedEffects) -> Vec<PermissionOption> {
+    fn build_permission_options(
+        &self,
+        memory: &RememberedEffects,
+        effects: &Effects,
+    ) -> Vec<PermissionOption> {
         let SessionPermissions { scopes, titles, .. } = &self.permissions;
-        permission::permission_options(memory, scopes, |path| self.display_path(path), titles)
+        let display = |path: &Path| self.display_path(path);
+        permission::permission_options(memory, effects, scopes, display, titles)
     }
 
     /// Withdraws the requests of a call.
