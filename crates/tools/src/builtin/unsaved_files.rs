@@ -445,7 +445,12 @@ impl ClientRewrite<'_> {
             if saved == Some(text.as_bytes())
                 && let Ok(Some(before)) = workspace.undo_store().write_backup(found.as_bytes())
             {
-                let replaced = FileOperation::Replaced { path, backup: before, hash_after: after };
+                let replaced = FileOperation::Replaced {
+                    path,
+                    backup: before,
+                    hash_after: after,
+                    modes: None,
+                };
                 workspace.undo_store().push(UndoEntry::new(vec![replaced]));
             }
             Ok(())

@@ -160,7 +160,7 @@ impl Tool for WriteFile {
             let keeps = !kept.is_empty();
             let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
             let notes = kept.into_iter().chain(blind).chain(held.notes_for_change());
-            let written = FileWrite { path: &at, expected: found.bytes(), bytes: &bytes };
+            let written = FileWrite::new(&at, found.bytes(), &bytes);
             // If the client has unsaved changes, the client writes the file, and the tool does not.
             let written = text.is_none().then_some(written);
             let protection = CrashProtection::assess(workspace, written.as_slice())?;
@@ -224,7 +224,7 @@ impl Plan {
         let written = context.run_blocking(move |workspace| {
             if self.unsaved.is_none() {
                 let (at, found) = (&self.at, self.found.bytes());
-                let change = FileWrite { path: at, expected: found, bytes: &self.bytes };
+                let change = FileWrite::new(at, found, &self.bytes);
                 let mut watch = |far| reporter.report_if_due(far, Vec::new);
                 write_all_with_progress(workspace, &[change], &self.crash_protection, &mut watch)?;
             }

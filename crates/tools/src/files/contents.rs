@@ -7,8 +7,13 @@
 //! cases are detected: a write during the comparison that changes the modification time, and other
 //! content immediately after the write of this program.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
+
+#[cfg(all(test, unix))]
+use crate::files::system::simulated_file_system;
+use crate::files::system::{Dir, FileId, HasFileId as _, mode_bits};
 
 /// Returns whether the content of a file is exactly `bytes`. `read` must read this file from its
 /// beginning.
@@ -52,6 +57,8 @@ pub(super) fn rest_equals(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Res
 /// size.
 pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
     write_with_progress(file, bytes, &mut |_| {})?;
+    #[cfg(all(test, unix))]
+    simulated_file_system::before_change()?;
     file.set_len(bytes.len() as u64)
 }
 
@@ -64,10 +71,29 @@ pub(super) fn write_with_progress(
 ) -> io::Result<()> {
     file.rewind()?;
     for (number, piece) in bytes.chunks(WRITE_CHUNK_BYTES).enumerate() {
+        #[cfg(all(test, unix))]
+        simulated_file_system::before_change()?;
         file.write_all(piece)?;
         filled(number * WRITE_CHUNK_BYTES + piece.len());
     }
     Ok(())
+}
+
+/// Restores the mode of a file that was written in place. Does nothing if the file does not have the
+/// new mode, or if another file has its name now.
+///
+/// The new mode may not permit to write the file. Therefore the mode is restored before the content.
+pub(super) fn restore_mode(
+    dir: &Dir,
+    name: &OsStr,
+    id: FileId,
+    (before, after): (u32, u32),
+) -> io::Result<()> {
+    let metadata = dir.hold_open(name)?.metadata()?;
+    match metadata.file_id()? == id && mode_bits(&metadata) == after {
+        true => dir.set_entry_mode(name, before),
+        false => Ok(()),
+    }
 }
 
 /// Number of bytes per chunk of a comparison. A chunk is small enough to stay in the processor

@@ -22,12 +22,13 @@ use crate::files::encoding::DecodedText;
 use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
 use crate::files::system::{Dir, FileKind};
+use crate::files::workspace::errors::explain_backup_error;
 use crate::files::workspace::open::{self, EntryPath};
 use crate::files::workspace::{Workspace, WorkspacePath};
-use crate::files::write::explain_backup_error;
 use crate::limits::{MAX_DIFF_TIME, MAX_UNDO_BYTES};
 use crate::note::Note;
 
+pub(in crate::files) use self::quarantine::AsideName;
 use self::quarantine::Quarantined;
 
 /// An entry to delete or move, with a fingerprint that was computed for the preview.
@@ -227,16 +228,21 @@ impl ExistingEntry {
         if undo.fingerprint_backup(&blob).is_ok_and(|now| now == self.fingerprint) {
             return Ok(Some(blob));
         }
-        self.restore(workspace, &blob)?;
+        self.restore(workspace, &dir, &blob)?;
         Err(changed_error(at))
     }
 
-    /// Moves a backup back to its original path. If another entry has this path, the error names
-    /// the path of the backup.
-    pub(crate) fn restore(&self, workspace: &Workspace, blob: &Backup) -> Result<(), ToolError> {
-        let EntryPath { parent, name, path: at } = &self.entry;
-        let (dir, undo) = (workspace.open_dir(parent)?, workspace.undo_store());
-        undo.restore(blob, &dir, name).map_err(|error| match undo.backup_path(blob) {
+    /// Moves a backup back to its original name in the directory `dir`. If another entry has this
+    /// name, the error names the path of the backup.
+    pub(crate) fn restore(
+        &self,
+        workspace: &Workspace,
+        dir: &Dir,
+        blob: &Backup,
+    ) -> Result<(), ToolError> {
+        let EntryPath { name, path: at, .. } = &self.entry;
+        let undo = workspace.undo_store();
+        undo.restore(blob, dir, name).map_err(|error| match undo.backup_path(blob) {
             Some(place) => name_taken_error(at, &path_text(&place)),
             None => workspace.explain_io_error(at, &error),
         })

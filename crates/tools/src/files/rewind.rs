@@ -181,68 +181,69 @@ struct Forecast<'a> {
     /// path will not exist. If the map does not contain a path, the nearest parent in the map
     /// determines its place.
     places: BTreeMap<PathBuf, Option<PathBuf>>,
+    /// The files whose mode changes.
+    changed_modes: BTreeSet<PathBuf>,
     kept: Vec<KeptFile>,
 }
 
 impl<'a> Forecast<'a> {
     fn new(workspace: &'a Workspace) -> Self {
-        Self { workspace, places: BTreeMap::new(), kept: Vec::new() }
+        let (places, changed_modes) = (BTreeMap::new(), BTreeSet::new());
+        Self { workspace, places, changed_modes, kept: Vec::new() }
     }
 
     /// Forecasts the undo of an entry in the order of [`UndoPlan::run`].
     fn undo(&mut self, entry: &UndoEntry) -> Result<(), ToolError> {
-        let (mut undone, mut skipped) = (Vec::new(), Vec::new());
         for operation in entry.operations.iter().rev() {
             match self.find_obstacle(operation)? {
-                None => undone.push(operation),
-                Some(reason) => skipped.push((operation, reason)),
-            }
-        }
-        for (operation, reason) in skipped {
-            let path = operation.affected_path().to_owned();
-            self.kept.push(KeptFile { path, reason: Note::new(reason) });
-        }
-        for operation in &undone {
-            if let FileOperation::Created { path, .. } = operation {
-                self.set_place(real_path(path), None);
-            }
-        }
-        for operation in &undone {
-            match operation {
-                FileOperation::Replaced { path, backup, .. } => {
-                    let backup = self.workspace.undo_store().backup_path(backup);
-                    self.set_place(self.followed_path(path), backup);
+                None => self.undo_operation(operation),
+                Some(reason) => {
+                    let path = operation.affected_path().to_owned();
+                    self.kept.push(KeptFile { path, reason: Note::new(reason) });
                 }
-                FileOperation::Deleted { path, backup } => {
-                    let backup = self.workspace.undo_store().backup_path(backup);
-                    self.set_place(real_path(path), backup);
-                }
-                FileOperation::Moved { from, to } => {
-                    self.move_back(&real_path(to), real_path(from));
-                }
-                _ => {}
-            }
-        }
-        for operation in &undone {
-            if let FileOperation::CreatedDirectory(path) = operation
-                && self.is_empty_directory(&real_path(path))
-            {
-                // Do not use `set_place`, which would remove the entries of the paths in this
-                // directory. Each of these paths is a change to report.
-                self.places.insert(real_path(path), None);
             }
         }
         Ok(())
+    }
+
+    fn undo_operation(&mut self, operation: &FileOperation) {
+        let store = self.workspace.undo_store();
+        match operation {
+            FileOperation::Created { path, .. } | FileOperation::CreatedLink { path, .. } => {
+                self.set_place(self.real_path(path), None);
+            }
+            FileOperation::Replaced { path, backup, modes, .. } => {
+                let path = self.followed_path(path);
+                if modes.is_some_and(|modes| modes.before != Some(modes.after)) {
+                    self.changed_modes.insert(path.clone());
+                }
+                self.set_place(path, store.backup_path(backup));
+            }
+            FileOperation::Deleted { path, backup } => {
+                self.set_place(self.real_path(path), store.backup_path(backup));
+            }
+            FileOperation::Moved { from, to } => {
+                self.move_back(&self.real_path(to), self.real_path(from));
+            }
+            FileOperation::CreatedDirectory(path) => {
+                if self.is_empty_directory(&self.real_path(path)) {
+                    // Do not use `set_place`, which would remove the entries of the paths in this
+                    // directory. Each of these paths is a change to report.
+                    self.places.insert(self.real_path(path), None);
+                }
+            }
+            FileOperation::Unrecoverable { .. } => {}
+        }
     }
 
     /// Returns the reason if an operation cannot be undone. The reason is the key of a message.
     fn find_obstacle(&self, operation: &FileOperation) -> Result<Option<&'static str>, ToolError> {
         let is_forecast = match operation {
             FileOperation::Moved { from, to } => {
-                self.is_forecast(&real_path(from)) || self.is_forecast(&real_path(to))
+                self.is_forecast(&self.real_path(from)) || self.is_forecast(&self.real_path(to))
             }
             FileOperation::Replaced { path, .. } => self.is_forecast(&self.followed_path(path)),
-            other => self.is_forecast(&real_path(other.affected_path())),
+            other => self.is_forecast(&self.real_path(other.affected_path())),
         };
         if !is_forecast {
             return undo::find_obstacle(self.workspace, operation);
@@ -255,19 +256,21 @@ impl<'a> Forecast<'a> {
             FileOperation::CreatedDirectory(_) => None,
             FileOperation::Unrecoverable { .. } => Some(undo::REASON_NOT_KEPT),
             FileOperation::Created { path, hash_after } => {
-                self.find_difference(&real_path(path), *hash_after)
+                self.find_difference(&self.real_path(path), *hash_after)
+            }
+            FileOperation::CreatedLink { path, hash_after } => {
+                self.find_difference_of_link(&self.real_path(path), *hash_after)
             }
             FileOperation::Replaced { path, hash_after, .. } => {
                 self.find_difference(&self.followed_path(path), *hash_after)
             }
             FileOperation::Deleted { path, .. } => {
-                self.find_obstacle_at_name(&real_path(path), undo::REASON_NAME_TAKEN)
+                self.find_obstacle_at_name(&self.real_path(path), undo::REASON_NAME_TAKEN)
             }
-            FileOperation::Moved { from, to } => match self.exists(&real_path(to)) {
+            FileOperation::Moved { from, to } => match self.exists(&self.real_path(to)) {
                 false => Some(undo::REASON_GONE),
-                true => {
-                    self.find_obstacle_at_name(&real_path(from), undo::REASON_FORMER_NAME_TAKEN)
-                }
+                true => self
+                    .find_obstacle_at_name(&self.real_path(from), undo::REASON_FORMER_NAME_TAKEN),
             },
         })
     }
@@ -284,6 +287,16 @@ impl<'a> Forecast<'a> {
         }
     }
 
+    fn find_difference_of_link(&self, path: &Path, expected: ContentHash) -> Option<&'static str> {
+        let place = self.place(path).filter(|place| exists(place));
+        let Some(place) = place else { return Some(undo::REASON_GONE) };
+        let target = fs::read_link(place);
+        let is_same = target.is_ok_and(|target| {
+            ContentHash::of_bytes(target.as_os_str().as_encoded_bytes()) == expected
+        });
+        (!is_same).then_some(undo::REASON_CHANGED)
+    }
+
     fn find_obstacle_at_name(&self, path: &Path, taken: &'static str) -> Option<&'static str> {
         let is_file = |above: &Path| {
             let place = self.place(above);
@@ -295,10 +308,37 @@ impl<'a> Forecast<'a> {
         }
     }
 
+    /// Resolves the links in the parent folders of a path, so that each file has only one name. The
+    /// last component is not followed. A folder that will be restored is not followed either, even
+    /// if it is a link now.
+    fn real_path(&self, path: &Path) -> PathBuf {
+        let mut above = path.ancestors().skip(1);
+        let real = above.find_map(|above| {
+            let real = fs::canonicalize(above).ok()?;
+            Some(real.join(path.strip_prefix(above).ok()?))
+        });
+        if real.as_deref().is_none_or(|real| real == path) {
+            return path.to_owned();
+        }
+        let mut real = PathBuf::new();
+        let mut parts = path.iter().peekable();
+        while let Some(part) = parts.next() {
+            real.push(part);
+            if self.places.contains_key(&real) {
+                break;
+            }
+            if parts.peek().is_some() {
+                real = fs::canonicalize(&real).unwrap_or(real);
+            }
+        }
+        real.extend(parts);
+        real
+    }
+
     /// Returns the path that a write would change. If the file is a link, this is the path of the
     /// link's target.
     fn followed_path(&self, path: &Path) -> PathBuf {
-        let real = real_path(path);
+        let real = self.real_path(path);
         if self.is_forecast(&real) { real } else { fs::canonicalize(&real).unwrap_or(real) }
     }
 
@@ -372,7 +412,7 @@ impl<'a> Forecast<'a> {
     /// `paths` exceeds the limit.
     fn add_paths_in(&self, path: &Path, paths: &mut BTreeSet<PathBuf>) {
         let place = self.place(path).filter(|place| exists(place));
-        let is_replaced = place.as_deref().is_none_or(|place| place != path && is_directory(place));
+        let is_replaced = place.as_deref().is_none_or(|place| place != path);
         if !is_directory(path) || !is_replaced || self.is_moved_away(path) {
             return;
         }
@@ -426,7 +466,7 @@ impl<'a> Forecast<'a> {
                 // reported as changes of the files in it.
                 (_, Content::Missing) if self.is_moved_away(path) || is_directory(path) => {}
                 (_, Content::Missing) => changes.push(change(path, Operation::Delete, &now, &then)),
-                (now, then) if now == then => {}
+                (now, then) if now == then && !self.changed_modes.contains(path) => {}
                 _ => changes.push(change(path, Operation::Modify, &now, &then)),
             }
             if changes.len() > before {
@@ -512,17 +552,6 @@ fn read_bounded(place: &Path) -> io::Result<Vec<u8>> {
     }
     let bytes = read_to_cap(&fs::File::open(place)?, MAX_WHOLE_FILE_BYTES)?;
     bytes.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
-}
-
-/// Resolves the links in the parent folders of a path, so that each file has only one name. The
-/// last component is not followed.
-fn real_path(path: &Path) -> PathBuf {
-    let mut above = path.ancestors().skip(1);
-    let real = above.find_map(|above| {
-        let real = fs::canonicalize(above).ok()?;
-        Some(real.join(path.strip_prefix(above).ok()?))
-    });
-    real.unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]

@@ -20,13 +20,15 @@ mod unix;
 
 #[cfg(not(unix))]
 pub(crate) use portable::{
-    Dir, PinnedDirectory, copy_access, is_executable, link_count, metadata_file_id, path_metadata,
+    Dir, PinnedDirectory, copy_access, is_executable, link_count, metadata_file_id, mode_bits,
+    path_metadata, set_mode_bits,
 };
 #[cfg(all(test, unix))]
 pub(crate) use unix::simulated_file_system;
 #[cfg(unix)]
 pub(crate) use unix::{
-    Dir, PinnedDirectory, copy_access, is_executable, link_count, metadata_file_id, path_metadata,
+    Dir, PinnedDirectory, copy_access, is_executable, link_count, metadata_file_id, mode_bits,
+    path_metadata, set_mode_bits,
 };
 
 use std::ffi::OsString;

@@ -2,6 +2,13 @@
 //!
 //! If another program changed a file after the session had changed it, this file is skipped. The
 //! other files are still undone.
+//!
+//! First, the created files and links are removed. If the change removed entries too, the created
+//! directories are removed next, because a removed entry may have the same name. Then the removed
+//! entries are restored. At the end, the replaced files are written.
+
+mod freed_paths;
+mod undone_steps;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -12,8 +19,9 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
 use crate::files::remove::{ExistingEntry, inspect_entry, inspect_entry_with_text};
-use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
-use crate::files::workspace::open::{self, EntryPath};
+use crate::files::state::undo_entry::{Backup, FileOperation, ModeChange, UndoEntry};
+use crate::files::system::{FileKind, mode_bits};
+use crate::files::workspace::open::EntryPath;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::files::write::{
     CrashProtection, FileWrite, PreImage, read_whole, with_unrestored_files,
@@ -21,6 +29,9 @@ use crate::files::write::{
 };
 use crate::limits::{MAX_DIFF_TIME, MAX_WHOLE_FILE_BYTES};
 use crate::note::Note;
+
+use self::freed_paths::FreedPaths;
+use self::undone_steps::UndoneSteps;
 
 /// The last change of a session, ready to be undone.
 ///
@@ -48,13 +59,14 @@ pub struct UndoPlan {
 /// The reversal of one file operation.
 #[derive(Debug)]
 enum UndoAction {
-    /// Removes a created file.
+    /// Removes a created file or link.
     Remove(Box<ExistingEntry>),
-    /// Restores the old bytes of a replaced file.
+    /// Restores the old bytes of a replaced file, and its old mode.
     Rewrite {
         at: WorkspacePath,
         now: Vec<u8>,
         before: Vec<u8>,
+        modes: Option<ModeChange>,
         deed: FileOperation,
     },
     /// Restores a deleted entry.
@@ -100,9 +112,12 @@ impl UndoPlan {
             ToolError::recoverable(ErrorCode::NotFound, message)
         };
         let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
-        let deeds =
-            step.operations.into_iter().rev().map(|deed| UndoAction::plan_or_skip(workspace, deed));
-        let deeds: Vec<_> = deeds.collect::<Result<_, _>>()?;
+        let (mut deeds, mut freed) = (Vec::new(), FreedPaths::default());
+        for deed in step.operations.into_iter().rev() {
+            let action = UndoAction::plan_or_skip(workspace, deed, &freed)?;
+            freed.add(&action);
+            deeds.push(action);
+        }
         let protection = CrashProtection::assess(workspace, &restoring_file_writes(&deeds))?;
         Ok(Self { number, actions: deeds, crash_protection: protection })
     }
@@ -156,8 +171,10 @@ impl UndoPlan {
             UndoAction::Remove(found) | UndoAction::MoveBack { found, .. } => {
                 found.fingerprint.identifying_bytes()
             }
-            UndoAction::Rewrite { now, before, .. } => {
-                [now, before].map(|bytes| *ContentHash::of_bytes(bytes).as_bytes()).concat()
+            UndoAction::Rewrite { now, before, modes, .. } => {
+                let hashes = [now, before].map(|bytes| *ContentHash::of_bytes(bytes).as_bytes());
+                let mode = modes.map_or(u32::MAX, |modes| modes.after);
+                [&hashes.concat()[..], &mode.to_le_bytes()].concat()
             }
             UndoAction::Skip(staying, _) => {
                 let path = staying.path.as_os_str().as_encoded_bytes();
@@ -209,71 +226,72 @@ impl UndoPlan {
     }
 
     fn undo_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        let mut taken = Vec::new();
-        let done = self
-            .remove_created(workspace, &mut taken)
-            .and_then(|()| self.restore_contents(workspace));
-        let mut left = Vec::new();
-        for (found, blob) in taken.into_iter().rev() {
-            match &done {
-                Ok(()) => workspace.undo_store().remove(&blob),
-                Err(_) => {
-                    let put_back = found.restore(workspace, &blob);
-                    left.extend(put_back.err().map(|error| error.to_string()));
+        let mut undone = UndoneSteps::default();
+        match self.run_steps(workspace, &mut undone) {
+            Ok(()) => {
+                if !self.restores_entries() {
+                    self.remove_created_directories(&mut undone);
                 }
+                undone.removed.iter().for_each(|(_, blob)| workspace.undo_store().remove(blob));
+                Ok(())
             }
+            Err(error) => Err(with_unrestored_files(error, &undone.roll_back(workspace))),
         }
-        done.map_err(|error| with_unrestored_files(error, &left))?;
-        for prepared in &self.actions {
-            if let UndoAction::RemoveDirectory(at) = prepared {
-                open::remove_empty_dirs(std::slice::from_ref(at));
-            }
-        }
-        Ok(())
     }
 
-    /// Removes the files that the change created. Each file becomes a backup, from which it is
-    /// restored if the undo fails.
-    fn remove_created<'a>(
+    /// Undoes the change. Adds what was done to `undone`, except for the last step, which is done
+    /// completely or not at all.
+    fn run_steps<'a>(
         &'a self,
         workspace: &Workspace,
-        taken: &mut Vec<(&'a ExistingEntry, Backup)>,
+        undone: &mut UndoneSteps<'a>,
     ) -> Result<(), ToolError> {
         for prepared in &self.actions {
+            // Each removed entry becomes a backup, from which it is restored if the undo fails.
             if let UndoAction::Remove(found) = prepared
                 && let Some(blob) = found.remove_if_unchanged(workspace)?
             {
-                taken.push((found, blob));
+                undone.removed.push((found, blob));
             }
         }
-        Ok(())
+        // A change with a moved entry contains no removed or replaced entry.
+        for prepared in &self.actions {
+            if let UndoAction::MoveBack { found, to } = prepared {
+                found.move_creating_dirs(workspace, to)?;
+            }
+        }
+        if self.restores_entries() {
+            self.remove_created_directories(undone);
+        }
+        for prepared in &self.actions {
+            if let UndoAction::Restore { to, before } = prepared {
+                undone.restore(workspace, to, before)?;
+            }
+        }
+        let replaced = restoring_file_writes(&self.actions);
+        write_all_without_backups(workspace, &replaced, &self.crash_protection, &mut |_| {})
+            .map(drop)
     }
 
-    /// Restores what the change replaced or removed: the bytes of any number of files, or one
-    /// deleted or moved entry.
-    fn restore_contents(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        let replaced = restoring_file_writes(&self.actions);
-        drop(write_all_without_backups(workspace, &replaced, &self.crash_protection, &mut |_| {})?);
-        self.actions.iter().try_for_each(|prepared| match prepared {
-            UndoAction::Restore { to, before } => {
-                let (dir, made) = open::create_dirs(workspace, &to.parent)?;
-                let restored = workspace.undo_store().restore(before, &dir, &to.name);
-                restored.map_err(|error| {
-                    open::remove_empty_dirs(&made);
-                    workspace.explain_io_error(&to.path, &error)
-                })
+    fn restores_entries(&self) -> bool {
+        self.actions.iter().any(|prepared| matches!(prepared, UndoAction::Restore { .. }))
+    }
+
+    /// Removes the created directories that are empty, innermost first.
+    fn remove_created_directories<'a>(&'a self, undone: &mut UndoneSteps<'a>) {
+        for prepared in &self.actions {
+            if let UndoAction::RemoveDirectory(at) = prepared {
+                undone.remove_directory_if_empty(at);
             }
-            UndoAction::MoveBack { found, to } => found.move_creating_dirs(workspace, to).map(drop),
-            _ => Ok(()),
-        })
+        }
     }
 }
 
 /// Returns the file writes that restore the old bytes.
 fn restoring_file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
     let replaced = deeds.iter().filter_map(|prepared| match prepared {
-        UndoAction::Rewrite { at, now, before, .. } => {
-            Some(FileWrite { path: at, expected: Some(now), bytes: before })
+        UndoAction::Rewrite { at, now, before, modes, .. } => {
+            Some(FileWrite { modes: *modes, ..FileWrite::new(at, Some(now), before) })
         }
         _ => None,
     });
@@ -285,7 +303,7 @@ pub(super) fn find_obstacle(
     workspace: &Workspace,
     operation: &FileOperation,
 ) -> Result<Option<&'static str>, ToolError> {
-    match UndoAction::try_plan(workspace, operation) {
+    match UndoAction::try_plan(workspace, operation, &FreedPaths::default()) {
         Ok(_) => Ok(None),
         Err(UndoObstacle::Skipped(reason)) => Ok(Some(reason)),
         Err(UndoObstacle::Tool(error)) => Err(error),
@@ -317,8 +335,12 @@ impl From<ToolError> for UndoObstacle {
 }
 
 impl UndoAction {
-    fn plan_or_skip(workspace: &Workspace, deed: FileOperation) -> Result<Self, ToolError> {
-        match Self::try_plan(workspace, &deed) {
+    fn plan_or_skip(
+        workspace: &Workspace,
+        deed: FileOperation,
+        freed: &FreedPaths,
+    ) -> Result<Self, ToolError> {
+        match Self::try_plan(workspace, &deed, freed) {
             Ok(prepared) => Ok(prepared),
             Err(UndoObstacle::Tool(error)) => Err(error),
             Err(UndoObstacle::Skipped(why)) => {
@@ -331,7 +353,11 @@ impl UndoAction {
         }
     }
 
-    fn try_plan(workspace: &Workspace, deed: &FileOperation) -> Result<Self, UndoObstacle> {
+    fn try_plan(
+        workspace: &Workspace,
+        deed: &FileOperation,
+        freed: &FreedPaths,
+    ) -> Result<Self, UndoObstacle> {
         if deed
             .backup()
             .is_some_and(|before| workspace.undo_store().existing_backup_path(before).is_none())
@@ -346,14 +372,18 @@ impl UndoAction {
                 return Err(UndoObstacle::Skipped(REASON_NOT_KEPT));
             }
             FileOperation::Created { path, hash_after: after } => {
-                let found =
-                    inspect_entry_with_text(workspace, &workspace.locate_without_following(path)?)?;
-                if found.fingerprint.hash != *after {
-                    return Err(UndoObstacle::Skipped(REASON_CHANGED));
-                }
-                Self::Remove(Box::new(found))
+                let at = workspace.locate_without_following(path)?;
+                Self::remove_if_same(
+                    inspect_entry_with_text(workspace, &at)?,
+                    FileKind::File,
+                    *after,
+                )?
             }
-            FileOperation::Replaced { path, backup: before, hash_after: after } => {
+            FileOperation::CreatedLink { path, hash_after: after } => {
+                let at = workspace.locate_without_following(path)?;
+                Self::remove_if_same(inspect_entry(workspace, &at)?, FileKind::Link, *after)?
+            }
+            FileOperation::Replaced { path, backup: before, hash_after: after, modes } => {
                 let at = workspace.canonicalize(&workspace.follow_links_of_recorded_path(path)?)?;
                 let PreImage::Bytes(now) = read_whole(workspace, &at, MAX_WHOLE_FILE_BYTES)? else {
                     return Err(UndoObstacle::Skipped(REASON_GONE));
@@ -366,14 +396,18 @@ impl UndoAction {
                     let message = format!("the backup of {} cannot be read: {error}", at.given());
                     ToolError::recoverable(ErrorCode::Io, message)
                 })?;
-                Self::Rewrite { at, now, before, deed: deed.clone() }
+                let modes = modes.and_then(ModeChange::reverted);
+                // A mode that another program has set stays.
+                let mode = mode_bits(&workspace.metadata(&at)?);
+                let modes = modes.filter(|modes| modes.before == Some(mode));
+                Self::Rewrite { at, now, before, modes, deed: deed.clone() }
             }
             FileOperation::Deleted { path, backup: before } => {
                 let to = EntryPath::resolve_without_following(
                     workspace,
                     &workspace.locate_without_following(path)?,
                 )?;
-                require_free_name(workspace, &to, REASON_NAME_TAKEN)?;
+                require_free_name(workspace, &to, freed, REASON_NAME_TAKEN)?;
                 Self::Restore { to, before: before.clone() }
             }
             FileOperation::Moved { from, to } => {
@@ -383,10 +417,21 @@ impl UndoAction {
                     workspace,
                     &workspace.locate_without_following(from)?,
                 )?;
-                require_free_name(workspace, &to, REASON_FORMER_NAME_TAKEN)?;
+                require_free_name(workspace, &to, freed, REASON_FORMER_NAME_TAKEN)?;
                 Self::MoveBack { found, to }
             }
         })
+    }
+
+    fn remove_if_same(
+        found: ExistingEntry,
+        kind: FileKind,
+        after: ContentHash,
+    ) -> Result<Self, UndoObstacle> {
+        match (found.fingerprint.kind, found.fingerprint.hash) == (kind, after) {
+            true => Ok(Self::Remove(Box::new(found))),
+            false => Err(UndoObstacle::Skipped(REASON_CHANGED)),
+        }
     }
 
     /// Returns the file change that the undo would cause. Returns `None` for a directory.
@@ -425,9 +470,11 @@ pub(super) const REASON_FORMER_NAME_TAKEN: &str = "stays-former-taken";
 fn require_free_name(
     workspace: &Workspace,
     to: &EntryPath,
+    freed: &FreedPaths,
     taken: &'static str,
 ) -> Result<(), UndoObstacle> {
-    if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.entry_kind(&to.name).is_ok()) {
+    let exists = workspace.open_dir(&to.parent).is_ok_and(|dir| dir.entry_kind(&to.name).is_ok());
+    if exists && !freed.contains(&to.path) {
         return Err(UndoObstacle::Skipped(taken));
     }
     let parent = workspace.real_path(&to.parent);

@@ -11,7 +11,7 @@
 //! directory. If the target or the id differs later, the path is refused. Only an inspected path
 //! may be outside of the roots.
 
-mod errors;
+pub(in crate::files) mod errors;
 pub(crate) mod git;
 pub(crate) mod guard;
 mod inspect;
@@ -49,8 +49,9 @@ use errors::{
     changed_error, explain_path_error, not_found_failure, outside_roots_error, root_removed_error,
 };
 use temporary::TemporaryFolder;
+pub(in crate::files) use workspace_path::WorkspaceRoot;
+use workspace_path::canonicalize_existing;
 pub use workspace_path::{WorkspaceError, WorkspacePath};
-use workspace_path::{WorkspaceRoot, canonicalize_existing};
 
 /// The directories that the tools of one session may use.
 ///

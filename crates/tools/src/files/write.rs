@@ -16,24 +16,32 @@
 //! state folder.
 
 mod crash_protection;
+mod exchange;
+mod stage_error;
 mod staged;
+mod staged_addition;
+mod staged_call;
+mod staged_dir;
+mod staged_removal;
 
-use std::collections::HashSet;
 use std::io;
 
 use callboard_text::group_thousands;
 
 use crate::error::{ErrorCode, ToolError};
-use crate::files::Durability;
-use crate::files::state::journal::{Journal, JournalFile, next_call_number, temporary_name};
-use crate::files::state::undo_entry::{FileOperation, UndoEntry};
+use crate::files::state::journal::{JournalFile, next_call_number, temporary_name};
+use crate::files::state::undo_entry::{ModeChange, UndoEntry};
 use crate::files::system::read_to_cap;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::progress::{FilesDone, OnProgress};
 
 pub(crate) use self::crash_protection::CrashProtection;
-use self::crash_protection::{RepairCopyLocation, ReplaceOrInPlace};
-use self::staged::StagedFile;
+pub(in crate::files) use self::crash_protection::ReplaceOrInPlace;
+pub(in crate::files) use self::staged::StagedFile;
+pub(in crate::files) use self::staged_addition::{AddedContent, AdditionPlace, StagedAddition};
+pub(in crate::files) use self::staged_call::{StagedCall, journal_file};
+pub(in crate::files) use self::staged_dir::{StagedDir, Staging, WriteTarget};
+pub(in crate::files) use self::staged_removal::StagedRemoval;
 
 /// The state of a file at the time when a change of it was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,13 +62,16 @@ pub struct FileWrite<'a> {
     pub expected: Option<&'a [u8]>,
     /// The new content of the file.
     pub bytes: &'a [u8],
+    /// The mode of the file in the preview, and its new mode. `None` if the mode is not compared and
+    /// stays as it is.
+    pub(crate) modes: Option<ModeChange>,
 }
 
 impl<'a> FileWrite<'a> {
     /// Creates the write of a file. `expected` is the content of the file in the preview.
     #[must_use]
     pub fn new(path: &'a WorkspacePath, expected: Option<&'a [u8]>, bytes: &'a [u8]) -> Self {
-        Self { path, expected, bytes }
+        Self { path, expected, bytes, modes: None }
     }
 }
 
@@ -104,7 +115,7 @@ pub fn atomic_write(
     bytes: &[u8],
     expected: &PreImage,
 ) -> Result<(), ToolError> {
-    write_all_or_none(workspace, &[FileWrite { path: at, expected: expected.bytes(), bytes }])
+    write_all_or_none(workspace, &[FileWrite::new(at, expected.bytes(), bytes)])
 }
 
 /// Writes several files: either all of them or none. Each file is written in the same way as by
@@ -130,24 +141,21 @@ pub(crate) fn write_all_with_progress(
     protection: &CrashProtection,
     watch: &mut OnProgress<'_>,
 ) -> Result<(), ToolError> {
-    let written = write_all_without_backups(workspace, changes, protection, watch)?;
-    let undo = protection.keeps_backups().then(|| workspace.undo_store());
-    let deeds: Vec<_> = written.staged.iter().flat_map(|staged| staged.back_up_old(undo)).collect();
-    for deed in undo.map(|_| &deeds).into_iter().flatten() {
-        if let FileOperation::Unrecoverable { path } = deed {
-            workspace.undo_store().record_unrecoverable(path);
-        }
-    }
-    workspace.undo_store().push(UndoEntry::new(deeds));
+    let mut written = write_all_without_backups(workspace, changes, protection, watch)?;
+    record_operations(workspace, &mut written, protection);
     Ok(())
 }
 
-/// Files that were written. Until this value is dropped, the old files remain next to the new
-/// files.
-#[derive(Debug)]
-pub(crate) struct WrittenFiles<'a> {
-    staged: Vec<StagedFile<'a>>,
-    journal: Option<Journal>,
+/// Turns the old files of a call into backups, and records the operations that are needed to undo
+/// the call.
+pub(in crate::files) fn record_operations(
+    workspace: &Workspace,
+    call: &mut StagedCall<'_>,
+    protection: &CrashProtection,
+) {
+    let undo = protection.keeps_backups().then(|| workspace.undo_store());
+    let deeds = call.back_up_old(undo);
+    workspace.undo_store().push(UndoEntry::new(deeds));
 }
 
 /// Writes several files: either all of them or none. Creates no backups.
@@ -156,14 +164,15 @@ pub(crate) fn write_all_without_backups<'a>(
     changes: &[FileWrite<'a>],
     protection: &CrashProtection,
     watch: &mut OnProgress<'_>,
-) -> Result<WrittenFiles<'a>, ToolError> {
+) -> Result<StagedCall<'a>, ToolError> {
     let call = next_call_number();
     let manners = protection.write_modes(workspace, changes)?;
-    let journal = match protection.keeps_backups() {
-        true => begin_journal(workspace, changes, &manners, call)?,
+    let names = match protection.keeps_backups() {
+        true => Some(journal_files(workspace, changes, &manners, call)?),
         false => None,
     };
-    let mut written = WrittenFiles { staged: Vec::with_capacity(changes.len()), journal };
+    let mut written = StagedCall::begin(workspace, names)?;
+    let staging = Staging::new(workspace, changes.len());
     let of_bytes = changes.iter().map(|change| change.bytes.len()).sum();
     let of_files = changes.len();
     let mut far =
@@ -171,86 +180,17 @@ pub(crate) fn write_all_without_backups<'a>(
     for (number, (change, manner)) in changes.iter().zip(manners).enumerate() {
         let mut filled = |bytes| watch(FilesDone { bytes: far.bytes + bytes, ..far });
         let temporary = temporary_name(call, number);
-        written.staged.push(StagedFile::create(
-            workspace,
-            *change,
-            manner,
-            temporary,
-            &mut filled,
-        )?);
+        let target = WriteTarget::resolve(&staging, *change, manner)?;
+        let staged = StagedFile::new(&staging, *change, target, manner, temporary);
+        written.stage_file(staged, &mut filled)?;
         far = FilesDone { files: number + 1, bytes: far.bytes + change.bytes.len(), ..far };
         watch(far);
     }
-    let WrittenFiles { staged, journal } = &mut written;
-    // After a power failure, a single exchanged file is either old or new, even if the journal was
-    // not synced.
-    let needs_it = staged.len() > 1 || staged.iter().any(StagedFile::is_written_in_place);
-    let durability = if needs_it { workspace.durability() } else { Durability::System };
-    if let Some(journal) = journal {
-        let ready = journal.write_ready(staged.iter().map(StagedFile::journal_entry).collect());
-        let ready = ready.and_then(|()| journal.sync(durability));
-        let ready = ready.and_then(|()| journal.sync_name(durability));
-        ready.map_err(|error| state_folder_error(workspace, &error))?;
-    }
-    if needs_it {
-        // The recovery after a power failure needs the temporary files, so their directory entries
-        // must be on disk too.
-        sync_directory_entries(staged.iter())?;
-    }
-    if let Err(error) = put_all_in_place(staged) {
-        let put_back = staged.iter_mut().rev().map(StagedFile::roll_back);
-        let left: Vec<_> = put_back.filter_map(Result::err).collect();
-        return Err(with_unrestored_files(error, &left));
-    }
-    if let Some(journal) = journal {
-        // If the process is killed before this record is written, the next start reverts the call,
-        // which is consistent too. However, a power failure must not revert a call that was
-        // reported as complete. Therefore the record is synced.
-        drop(journal.write_done().and_then(|()| journal.sync(workspace.durability())));
-    }
-    for staged in staged {
+    written.commit()?;
+    for staged in &written.files {
         workspace.known_hashes().record(staged.path(), staged.new_hash());
-        if staged.had_concurrent_write() {
-            workspace.undo_store().record_concurrent_write(staged.path());
-        }
     }
     Ok(written)
-}
-
-/// Moves each file into place. Stops at the first failure.
-fn put_all_in_place(staged: &mut [StagedFile<'_>]) -> Result<(), ToolError> {
-    for at in 0..staged.len() {
-        // If two changes have the same path, the second one was previewed without the first one, so
-        // it would revert the first one.
-        let (before, rest) = staged.split_at_mut(at);
-        let next = &mut rest[0];
-        if before.iter().any(|before| before.path() == next.path()) {
-            return Err(next.changed_error());
-        }
-        next.commit()?;
-    }
-    // A file that is written in place keeps its directory entry, so its directory is not synced.
-    sync_directory_entries(staged.iter().filter(|staged| !staged.is_written_in_place()))
-}
-
-/// Waits until the directory entries of some files are on disk.
-fn sync_directory_entries<'a>(
-    mut staged: impl Iterator<Item = &'a StagedFile<'a>>,
-) -> Result<(), ToolError> {
-    let mut waited = HashSet::new();
-    staged.try_for_each(|staged| staged.sync_directory_entries(&mut waited))
-}
-
-impl Drop for WrittenFiles<'_> {
-    fn drop(&mut self) {
-        // Remove the files in reverse order, because a directory that was created for one file may
-        // contain files that were written later.
-        for staged in self.staged.iter_mut().rev() {
-            if let (false, Some(journal)) = (staged.remove_temporary_files(), &mut self.journal) {
-                journal.keep_for_replay();
-            }
-        }
-    }
 }
 
 impl PreImage {
@@ -264,14 +204,13 @@ impl PreImage {
     }
 }
 
-/// Creates a journal if the workspace uses journals.
-fn begin_journal(
+/// Returns the records of the names of the files for the journal.
+fn journal_files(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
     manners: &[ReplaceOrInPlace],
     call: u64,
-) -> Result<Option<Journal>, ToolError> {
-    let Some(folder) = workspace.journal_folder() else { return Ok(None) };
+) -> Result<Vec<JournalFile>, ToolError> {
     let names = changes.iter().zip(manners).enumerate().map(|(number, (change, manner))| {
         let real = workspace.real_path(&workspace.canonicalize(change.path)?);
         let parent = real.parent().zip(real.file_name());
@@ -281,36 +220,11 @@ fn begin_journal(
         let missing = dir.ancestors().take_while(|dir| change.expected.is_none() && !dir.exists());
         let mut made: Vec<_> = missing.map(|dir| dir.as_os_str().to_owned()).collect();
         made.reverse();
+        let copies = manner.copies_folder(workspace);
         let (dir, name, temporary) = (dir.into(), name.to_owned(), temporary_name(call, number));
-        let copies = (manner.repair_copy_location == RepairCopyLocation::StateFolder)
-            .then(|| folder.as_os_str().to_owned());
-        Ok(JournalFile { dir, name, temporary, made, copies })
+        Ok(JournalFile { made, ..journal_file(dir, name, temporary, copies) })
     });
-    let names = names.collect::<Result<_, ToolError>>()?;
-    Journal::begin(folder, names).map(Some).map_err(|error| state_folder_error(workspace, &error))
-}
-
-/// Creates the error for a state folder that cannot be used, although the preview could use it. The
-/// next preview detects this.
-fn state_folder_error(workspace: &Workspace, error: &io::Error) -> ToolError {
-    let message =
-        format!("no file was changed: {}", workspace.state_folder().record_failure(error));
-    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
-}
-
-/// Creates the error for a failed backup. If the state folder is unusable or full, the error names
-/// this folder.
-pub(crate) fn explain_backup_error(
-    workspace: &Workspace,
-    at: &WorkspacePath,
-    error: &io::Error,
-) -> ToolError {
-    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    match workspace.undo_store().require_can_store() {
-        Err(error) => state_folder_error(workspace, &error),
-        Ok(()) if is_full => state_folder_error(workspace, error),
-        Ok(()) => workspace.explain_io_error(at, error),
-    }
+    names.collect()
 }
 
 /// Adds to an error the list `left` of files that could not be restored. If the list is empty,

@@ -191,7 +191,7 @@ impl EditedFile {
     }
 
     pub(super) fn file_write(&self) -> FileWrite<'_> {
-        FileWrite { path: &self.at, expected: Some(self.old.original_bytes()), bytes: &self.new }
+        FileWrite::new(&self.at, Some(self.old.original_bytes()), &self.new)
     }
 
     /// Returns the new text to send to the client. Returns `None` if the client has no unsaved

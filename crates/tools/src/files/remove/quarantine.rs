@@ -17,14 +17,53 @@ use crate::files::system::{Dir, FileKind};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::open::EntryPath;
 
+/// An entry, and the temporary name in the same directory to which it is moved.
+#[derive(Debug)]
+pub(in crate::files) struct AsideName<'a> {
+    pub(in crate::files) entry: &'a EntryPath,
+    pub(in crate::files) kind: FileKind,
+    pub(in crate::files) temporary: OsString,
+}
+
 /// An entry that has been moved to a temporary name.
 #[derive(Debug)]
 pub(super) struct Quarantined<'a> {
     dir: &'a Dir,
-    entry: &'a EntryPath,
-    kind: FileKind,
-    name: OsString,
+    name: AsideName<'a>,
     journal: Option<Journal>,
+}
+
+impl AsideName<'_> {
+    /// Moves the entry to its temporary name.
+    pub(in crate::files) fn move_aside(&self, dir: &Dir) -> io::Result<()> {
+        dir.rename_to_unused(&self.entry.name, &self.temporary)
+    }
+
+    /// Returns whether the entry at the temporary name matches the fingerprint.
+    ///
+    /// From the time when it is moved, the entry can only be changed by programs that already have
+    /// the file or directory open.
+    pub(in crate::files) fn is_unchanged(&self, dir: &Dir, seen: &EntryFingerprint) -> bool {
+        EntryFingerprint::compute(dir, &self.temporary).is_ok_and(|now| now == *seen)
+    }
+
+    /// Moves the entry back to its original name. Fails if this name is in use.
+    pub(in crate::files) fn move_back(&self, dir: &Dir) -> io::Result<()> {
+        dir.rename_to_unused(&self.temporary, &self.entry.name)
+    }
+
+    /// Removes the entry permanently.
+    pub(in crate::files) fn remove(&self, dir: &Dir) -> io::Result<()> {
+        match self.kind {
+            FileKind::Directory => remove_tree(dir, &self.temporary),
+            FileKind::File | FileKind::Link | FileKind::Special => dir.remove_file(&self.temporary),
+        }
+    }
+
+    /// Returns the path of the entry at its temporary name.
+    pub(in crate::files) fn path(&self) -> PathBuf {
+        self.entry.path.path().with_file_name(&self.temporary)
+    }
 }
 
 impl<'a> Quarantined<'a> {
@@ -37,20 +76,19 @@ impl<'a> Quarantined<'a> {
         seen: &EntryFingerprint,
     ) -> Result<Self, ToolError> {
         let explain = |error: io::Error| workspace.explain_io_error(&entry.path, &error);
-        let name = unique_temporary_name();
+        let name = AsideName { entry, kind: seen.kind, temporary: unique_temporary_name() };
         let folder = workspace.journal_folder();
         let place = workspace.real_path(&entry.path);
         let parent = place.parent().unwrap_or(&place);
-        let begin = |folder| Journal::begin_quarantine(folder, parent, &entry.name, &name);
+        let begin =
+            |folder| Journal::begin_quarantine(folder, parent, &entry.name, &name.temporary);
         // If the journal cannot be created, the call continues, because a crash cannot lose a
         // backup: either the entry gets no backup, or its backup exists before the entry is
         // removed.
         let journal = folder.map(begin).and_then(Result::ok);
-        dir.rename_to_unused(&entry.name, &name).map_err(explain)?;
-        let aside = Self { dir, entry, kind: seen.kind, name, journal };
-        // From now on, the entry can only be changed by programs that already have the directory
-        // open.
-        if EntryFingerprint::compute(dir, &aside.name).is_ok_and(|now| now == *seen) {
+        name.move_aside(dir).map_err(explain)?;
+        let aside = Self { dir, name, journal };
+        if aside.name.is_unchanged(dir, seen) {
             return Ok(aside);
         }
         aside.restore()?;
@@ -59,17 +97,16 @@ impl<'a> Quarantined<'a> {
 
     /// Returns the temporary name.
     pub(super) fn quarantine_name(&self) -> &OsStr {
-        &self.name
+        &self.name.temporary
     }
 
     /// Moves the entry back to its original name.
     pub(super) fn restore(mut self) -> Result<(), ToolError> {
-        let back = self.dir.rename_to_unused(&self.name, &self.entry.name);
-        back.map_err(|_taken| {
+        self.name.move_back(self.dir).map_err(|_taken| {
             if let Some(journal) = &mut self.journal {
                 journal.keep_for_replay();
             }
-            name_taken_error(&self.entry.path, &path_text(&self.quarantine_path()))
+            name_taken_error(&self.name.entry.path, &path_text(&self.name.path()))
         })
     }
 
@@ -79,27 +116,16 @@ impl<'a> Quarantined<'a> {
     /// next start removes the entry.
     pub(super) fn remove_for_good(mut self) -> Result<(), ToolError> {
         let is_done = self.journal.as_mut().is_none_or(|journal| journal.write_done().is_ok());
-        let removed = match self.kind {
-            FileKind::Directory => remove_tree(self.dir, &self.name),
-            FileKind::File | FileKind::Link | FileKind::Special => self.dir.remove_file(&self.name),
-        };
-        removed.map_err(|error| {
+        self.name.remove(self.dir).map_err(|error| {
             if let (true, Some(journal)) = (is_done, &mut self.journal) {
                 journal.keep_for_replay();
             }
-            let beside = self.quarantine_path();
-            let given = self.entry.path.given();
             let message = format!(
-                "{given} is gone, but its content could not all be removed and is in {}: \
-                 {error}",
-                path_text(&beside)
+                "{} is gone, but its content could not all be removed and is in {}: {error}",
+                self.name.entry.path.given(),
+                path_text(&self.name.path())
             );
             ToolError::recoverable(ErrorCode::Io, message)
         })
-    }
-
-    /// Returns the path of the entry at its temporary name.
-    fn quarantine_path(&self) -> PathBuf {
-        self.entry.path.path().with_file_name(&self.name)
     }
 }

@@ -90,9 +90,9 @@ fn undo_skips_only_files_that_another_program_changed() {
     write(&tree, "first", "new").unwrap();
     let [a, b, made] = ["a", "b", "dir/made"].map(|path| tree.resolve(path));
     let changes = [
-        FileWrite { path: &a, expected: Some(b"old a"), bytes: b"new a" },
-        FileWrite { path: &b, expected: Some(b"old b"), bytes: b"new b" },
-        FileWrite { path: &made, expected: None, bytes: b"made" },
+        FileWrite::new(&a, Some(b"old a"), b"new a"),
+        FileWrite::new(&b, Some(b"old b"), b"new b"),
+        FileWrite::new(&made, None, b"made"),
     ];
     write_all_or_none(&tree.workspace, &changes).unwrap();
     tree.write("a", "theirs");
@@ -304,10 +304,7 @@ fn an_entry_without_backup_is_skipped_and_reported() {
 fn an_undo_that_cannot_be_finished_changes_nothing() {
     let tree = test_workspace_with_undo(&[("a", "1")]);
     let [a, new] = ["a", "dir/new"].map(|path| tree.resolve(path));
-    let changes = [
-        FileWrite { path: &new, expected: None, bytes: b"new" },
-        FileWrite { path: &a, expected: Some(b"1"), bytes: b"2" },
-    ];
+    let changes = [FileWrite::new(&new, None, b"new"), FileWrite::new(&a, Some(b"1"), b"2")];
     write_all_or_none(&tree.workspace, &changes).unwrap();
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     tree.write("a", "theirs");

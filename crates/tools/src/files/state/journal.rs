@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::Durability;
 use crate::files::state::create_private_folder;
+#[cfg(all(test, unix))]
+use crate::files::system::simulated_file_system;
 use crate::files::system::{FileId, PinnedDirectory, link_count};
 use crate::limits::{MAX_JOURNAL_BYTES, MAX_OPEN_TRIES};
 
@@ -51,8 +53,8 @@ pub(in crate::files) struct JournalFile {
     pub(in crate::files) temporary: OsString,
     /// The missing directories above the file, outermost first.
     pub(in crate::files) made: Vec<OsString>,
-    /// The directory of the copies from which a torn file is repaired. `None` if this is the
-    /// directory of the file itself.
+    /// The directory of the temporary files, e.g. of the copies from which a torn file is repaired.
+    /// `None` if this is the directory of the file itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::files) copies: Option<OsString>,
 }
@@ -61,12 +63,28 @@ pub(in crate::files) struct JournalFile {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(in crate::files) struct PlannedWrite {
     pub(in crate::files) way: JournalWriteKind,
-    /// The id of the temporary file.
+    /// The id of the temporary file. For an entry that is moved aside, the id of this entry.
     pub(in crate::files) ours: FileId,
     /// The id of the old file, if an old file exists.
     pub(in crate::files) old: Option<FileId>,
-    /// The hash of the new content.
+    /// The hash of the new content. For a link, the hash of its target.
     pub(in crate::files) after: [u8; 32],
+    /// The kind of an added entry.
+    #[serde(default, skip_serializing_if = "JournalEntryKind::is_file")]
+    pub(in crate::files) kind: JournalEntryKind,
+    /// The mode of a file that is written in place, before and after the write. `None` if the mode
+    /// does not change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::files) modes: Option<(u32, u32)>,
+}
+
+/// The kind of an entry that a call adds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::files) enum JournalEntryKind {
+    #[default]
+    File,
+    Link,
+    Directory,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,9 +96,30 @@ pub(in crate::files) enum JournalWriteKind {
     Aside,
 }
 
+impl PlannedWrite {
+    /// Creates the record of a write of a file whose mode does not change.
+    pub(in crate::files) fn new(
+        way: JournalWriteKind,
+        ours: FileId,
+        old: Option<FileId>,
+        after: [u8; 32],
+    ) -> Self {
+        Self { way, ours, old, after, kind: JournalEntryKind::File, modes: None }
+    }
+}
+
+impl JournalEntryKind {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
+    fn is_file(&self) -> bool {
+        *self == Self::File
+    }
+}
+
 impl Journal {
     /// Begins a journal in a folder. A missing folder is created.
     pub(in crate::files) fn begin(folder: &Path, names: Vec<JournalFile>) -> io::Result<Self> {
+        #[cfg(all(test, unix))]
+        simulated_file_system::before_change()?;
         create_private_folder(folder)?;
         for _ in 0..MAX_OPEN_TRIES {
             let file = tempfile::Builder::new().prefix(JOURNAL_PREFIX).tempfile_in(folder)?;
@@ -109,8 +148,8 @@ impl Journal {
         let (dir, made) = (dir.into(), Vec::new());
         let names = JournalFile { dir, name, temporary, made, copies: None };
         let mut journal = Self::begin(folder, vec![names])?;
-        let (way, ours, old, after) = (JournalWriteKind::Aside, (0, 0), None, [0; 32]);
-        journal.write_ready(vec![PlannedWrite { way, ours, old, after }])?;
+        let aside = PlannedWrite::new(JournalWriteKind::Aside, (0, 0), None, [0; 32]);
+        journal.write_ready(vec![aside])?;
         Ok(journal)
     }
 
@@ -145,12 +184,18 @@ impl Journal {
         if self.bytes > MAX_JOURNAL_BYTES {
             return Err(io::Error::other("the journal would be too long"));
         }
+        #[cfg(all(test, unix))]
+        simulated_file_system::before_change()?;
         self.file.write_all(&text)
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
+        #[cfg(all(test, unix))]
+        if simulated_file_system::before_change().is_err() {
+            return;
+        }
         if !self.is_kept_on_drop {
             drop(fs::remove_file(&self.path));
         }

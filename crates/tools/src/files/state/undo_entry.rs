@@ -35,6 +35,16 @@ pub(crate) enum FileOperation {
         path: PathBuf,
         backup: Backup,
         hash_after: ContentHash,
+        /// The mode before and after the change, if it was part of the change.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        modes: Option<ModeChange>,
+    },
+    /// A link was created.
+    CreatedLink {
+        #[serde(with = "path_as_text")]
+        path: PathBuf,
+        /// The hash of the target.
+        hash_after: ContentHash,
     },
     /// An entry was removed. A directory was removed with all its content.
     Deleted {
@@ -55,6 +65,15 @@ pub(crate) enum FileOperation {
     },
 }
 
+/// The permission bits of a file before and after a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModeChange {
+    /// `None` if the file did not exist.
+    pub(crate) before: Option<u32>,
+    pub(crate) after: u32,
+}
+
 /// The name and size of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,8 +81,16 @@ pub(crate) struct Backup {
     #[serde(with = "backup_name")]
     pub(super) name: OsString,
     pub(super) bytes: u64,
-    /// The original mode of a file whose backup is restricted to its owner.
+    /// The original mode of a file whose backup is restricted to its owner, or of a directory that
+    /// its owner could not move.
     pub(super) mode: Option<u32>,
+}
+
+impl ModeChange {
+    /// Returns the change that restores the mode. Returns `None` if the file did not exist.
+    pub(crate) fn reverted(self) -> Option<Self> {
+        Some(Self { before: Some(self.after), after: self.before? })
+    }
 }
 
 impl UndoEntry {
@@ -90,6 +117,7 @@ impl FileOperation {
             }
             Self::CreatedDirectory(_)
             | Self::Created { .. }
+            | Self::CreatedLink { .. }
             | Self::Moved { .. }
             | Self::Unrecoverable { .. } => None,
         }
@@ -100,6 +128,7 @@ impl FileOperation {
         match self {
             Self::CreatedDirectory(path)
             | Self::Created { path, .. }
+            | Self::CreatedLink { path, .. }
             | Self::Replaced { path, .. }
             | Self::Deleted { path, .. }
             | Self::Moved { to: path, .. }

@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
     use crate::files::content_hash::ContentHash;
-    use crate::files::state::undo_entry::Backup;
+    use crate::files::state::undo_entry::{Backup, ModeChange};
 
     /// Records the bytes of each write.
     struct WriteLog<'a>(&'a mut Vec<String>);
@@ -218,10 +218,12 @@ mod tests {
     fn all_operations() -> Vec<FileOperation> {
         let (path, hash_after) = (odd_path(), ContentHash::of_bytes(b"x"));
         let backup = || Backup { name: "7".into(), bytes: 3, mode: Some(0o644) };
+        let modes = Some(ModeChange { before: Some(0o644), after: 0o755 });
         vec![
             FileOperation::CreatedDirectory(path.clone()),
+            FileOperation::CreatedLink { path: path.clone(), hash_after },
             FileOperation::Created { path: path.clone(), hash_after },
-            FileOperation::Replaced { path: path.clone(), backup: backup(), hash_after },
+            FileOperation::Replaced { path: path.clone(), backup: backup(), hash_after, modes },
             FileOperation::Deleted { path: path.clone(), backup: backup() },
             FileOperation::Moved { from: path.clone(), to: path.clone() },
             FileOperation::Unrecoverable { path },
@@ -244,7 +246,7 @@ mod tests {
             append(folder.path(), &UndoLogLine::Added { number, entry: entry(number as u32) })
                 .unwrap();
         }
-        let left = all_operations().split_off(4);
+        let left = all_operations().split_off(5);
         append(folder.path(), &UndoLogLine::Dropped { number: 4 }).unwrap();
         for number in [2, 9] {
             append(folder.path(), &UndoLogLine::Undone { number, prompt: 3, left: left.clone() })
@@ -254,16 +256,36 @@ mod tests {
         assert_eq!(logged.entries, [(1, entry(1)), (3, entry(3))]);
         assert_eq!(logged.unrestored, [UndoEntry { prompt: 2, operations: left }]);
         assert_eq!((logged.last_number, logged.last_backup, logged.first_prompt), (4, 7, Some(1)));
-        // The entry of prompt 4 was dropped: its seven paths are lost for rewinds to prompts 1 to
+        // The entry of prompt 4 was dropped: its eight paths are lost for rewinds to prompts 1 to
         // 4. The entry of prompt 2 was undone in prompt 3, except for two operations. The three
-        // paths of these two operations are lost for rewinds to prompts 1 and 2. The four paths of
+        // paths of these two operations are lost for rewinds to prompts 1 and 2. The five paths of
         // the undone operations are lost for a rewind to prompt 3.
         let lost = |logged: &LoggedEntries| {
             [1, 2, 3, 4, 5].map(|prompt| logged.lost.paths_for(prompt).count())
         };
-        assert_eq!(lost(&logged), [10, 10, 11, 7, 0]);
+        assert_eq!(lost(&logged), [11, 11, 13, 8, 0]);
         append(folder.path(), &UndoLogLine::Rewound { prompt: 4 }).unwrap();
-        assert_eq!(lost(&read(folder.path()).unwrap()), [10, 10, 11, 0, 0]);
+        assert_eq!(lost(&read(folder.path()).unwrap()), [11, 11, 13, 0, 0]);
+    }
+
+    #[test]
+    fn a_line_of_an_earlier_version_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = std::path::absolute("file").unwrap().display().to_string();
+        let hash = serde_json::to_string(&ContentHash::of_bytes(b"x")).unwrap();
+        let replaced = format!(
+            r#"{{"path":"{path}","backup":{{"name":7,"bytes":3,"mode":420}},"hashAfter":{hash}}}"#
+        );
+        let line = format!(
+            r#"{{"added":{{"number":1,"entry":{{"prompt":2,"operations":[{{"replaced":{replaced}}}]}}}}}}"#
+        );
+        let path = PathBuf::from(path);
+        fs::write(folder.path().join(LOG_FILE), line).unwrap();
+        let backup = Backup { name: "7".into(), bytes: 3, mode: Some(0o644) };
+        let hash_after = ContentHash::of_bytes(b"x");
+        let operations = vec![FileOperation::Replaced { path, backup, hash_after, modes: None }];
+        let entries = read(folder.path()).unwrap().entries;
+        assert_eq!(entries, [(1, UndoEntry { prompt: 2, operations })]);
     }
 
     #[test]

@@ -15,7 +15,9 @@ use crate::files::content_hash::ContentHash;
 use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::journal::unique_temporary_name;
 use crate::files::state::session_folder::{self, FolderLock};
-use crate::files::system::{Dir, EntryMetadata, FileVisibility, PinnedDirectory, copy_access};
+use crate::files::system::{
+    Dir, EntryMetadata, FileKind, FileVisibility, PinnedDirectory, copy_access,
+};
 use crate::limits::{
     MAX_LATE_WRITE_WATCHES, MAX_UNDO_BYTES, MAX_UNDO_ENTRIES, STATE_SWEEP_INTERVAL_BYTES,
 };
@@ -122,8 +124,8 @@ impl UndoStore {
         bytes: u64,
     ) -> io::Result<Option<Backup>> {
         self.create_backup_with(|store, blob| {
-            dir.rename_to_unused_in(name, &store.dir, &blob)?;
-            Ok(store.restrict_to_owner(blob, bytes))
+            let mode = store.move_in(dir, name, &blob)?;
+            Ok(Backup { name: blob, bytes, mode })
         })
     }
 
@@ -132,7 +134,8 @@ impl UndoStore {
     pub(crate) fn copy_in(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Backup>> {
         self.create_backup_with(|store, blob| {
             let bytes = copy_file_with_attributes(dir, name, &store.dir, &blob)?;
-            Ok(store.restrict_to_owner(blob, bytes))
+            let mode = store.dir.restrict_to_owner(&blob).ok().flatten();
+            Ok(Backup { name: blob, bytes, mode })
         })
     }
 
@@ -167,7 +170,8 @@ impl UndoStore {
     /// Moves a backup to an unused name. A file that cannot be moved is copied.
     pub(crate) fn restore(&self, blob: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
         let store = self.existing_folder()?;
-        if let Some(mode) = blob.mode {
+        let is_dir = store.dir.entry_kind(&blob.name)? == FileKind::Directory;
+        if let (Some(mode), false) = (blob.mode, is_dir) {
             store.dir.set_mode(&blob.name, mode)?;
         }
         match store.dir.rename_to_unused_in(&blob.name, dir, name) {
@@ -181,7 +185,27 @@ impl UndoStore {
             }
             done => done,
         }
-        .inspect_err(|_| drop(store.dir.restrict_to_owner(&blob.name)))
+        .inspect_err(|_| drop(store.dir.restrict_to_owner(&blob.name)))?;
+        match (blob.mode, is_dir) {
+            (Some(mode), true) => dir.set_entry_mode(name, mode),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reverts [`Self::restore`], so that the entry is a backup again.
+    pub(crate) fn take_back(&self, blob: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
+        let store = self.existing_folder()?;
+        match store.move_in(dir, name, &blob.name) {
+            // The entry is a copy, so the backup still exists.
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                let same = EntryFingerprint::compute(dir, name)?.hash;
+                match self.fingerprint_backup(blob)?.hash == same {
+                    true => dir.remove_file(name),
+                    false => Err(io::Error::other("another program changed it")),
+                }
+            }
+            done => done.map(drop),
+        }
     }
 
     /// Removes a backup.
@@ -507,11 +531,24 @@ impl SessionUndoFolder {
         Ok(Self { dir, path, _held: held })
     }
 
-    /// Restricts an entry in the store to its owner. The content of a directory is not changed,
-    /// because other users cannot reach it.
-    fn restrict_to_owner(&self, name: OsString, bytes: u64) -> Backup {
-        let mode = self.dir.restrict_to_owner(&name).ok().flatten();
-        Backup { name, bytes, mode }
+    /// Moves an entry into the store, and restricts a file to its owner. Returns the old mode if the
+    /// mode was changed. The content of a directory is not changed, because other users cannot
+    /// reach it.
+    fn move_in(&self, dir: &Dir, name: &OsStr, backup: &OsStr) -> io::Result<Option<u32>> {
+        let move_in = || dir.rename_to_unused_in(name, &self.dir, backup);
+        match move_in() {
+            // A directory can only be moved by a user who may change it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let inner = dir.open_dir(name).map_err(|_not_a_directory| error)?;
+                let mode = inner.mode_bits()?;
+                inner.allow_owner_to_change()?;
+                let moved = move_in();
+                moved.inspect_err(|_| drop(dir.set_entry_mode(name, mode)))?;
+                Ok(Some(mode))
+            }
+            Err(error) => Err(error),
+            Ok(()) => Ok(self.dir.restrict_to_owner(backup).ok().flatten()),
+        }
     }
 
     fn append_to_log(&self, line: &UndoLogLine) {

@@ -180,7 +180,12 @@ impl Dir {
         Ok(fs::read_link(self.0.join(name))?.into())
     }
 
-    /// Opens a file for reading and writing.
+    /// Returns 0, because this system has no file modes.
+    #[cfg(not(unix))]
+    pub(crate) fn mode_bits(&self) -> io::Result<u32> {
+        Ok(0)
+    }
+
     #[cfg(not(unix))]
     pub(crate) fn allow_owner_to_change(&self) -> io::Result<()> {
         Ok(())
@@ -191,6 +196,7 @@ impl Dir {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Opens a file for reading and writing.
     pub(crate) fn open_read_write(&self, name: &OsStr) -> io::Result<File> {
         if self.entry_kind(name)? == FileKind::Link {
             return Err(outside_root_error());
@@ -279,6 +285,12 @@ impl Dir {
         fs::symlink_metadata(self.0.join(name)).map(drop)
     }
 
+    /// Only checks that the directory exists, because this system has no file modes.
+    #[cfg(not(unix))]
+    pub(crate) fn set_entry_mode(&self, name: &OsStr, _: u32) -> io::Result<()> {
+        fs::symlink_metadata(self.0.join(name)).map(drop)
+    }
+
     /// Only checks that the directory exists, because only writing a file shows whether there is
     /// enough space. Returns the maximum value of `u64`.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
@@ -318,6 +330,18 @@ pub(crate) fn is_executable(_: &File) -> bool {
 /// Returns 1, because the standard library does not report the number of hard links on this system.
 pub(crate) fn link_count(_: &Metadata) -> u64 {
     1
+}
+
+/// Returns 0, because this system has no file modes.
+#[cfg(not(unix))]
+pub(crate) fn mode_bits(_: &Metadata) -> u32 {
+    0
+}
+
+/// Does nothing, because this system has no file modes.
+#[cfg(not(unix))]
+pub(crate) fn set_mode_bits(_: &File, _: u32) -> io::Result<()> {
+    Ok(())
 }
 
 /// Copies the permissions of the file `from` to the file `to`.

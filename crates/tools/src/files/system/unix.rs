@@ -4,10 +4,10 @@
 mod dir;
 mod rename;
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -252,6 +252,18 @@ pub(crate) fn is_executable(file: &File) -> bool {
 /// Returns the number of hard links to the file.
 pub(crate) fn link_count(metadata: &Metadata) -> u64 {
     metadata.nlink()
+}
+
+/// Returns the permission bits of a file, including the set-user-id, set-group-id and sticky bits.
+pub(crate) fn mode_bits(metadata: &Metadata) -> u32 {
+    metadata.mode() & 0o7777
+}
+
+/// Sets the permission bits of an open file.
+pub(crate) fn set_mode_bits(file: &File, mode: u32) -> io::Result<()> {
+    #[cfg(test)]
+    simulated_file_system::before_change()?;
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// Copies the access rights of the file `from` to the file `to`: the owner, the mode, and the

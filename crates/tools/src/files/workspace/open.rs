@@ -1,7 +1,7 @@
 //! Opens paths inside their project folders, finds directory entries, and creates missing
 //! directories.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -169,15 +169,27 @@ pub(crate) fn create_dirs(
 
 /// Removes those of the created directories that are empty.
 pub(crate) fn remove_empty_dirs(made: &[WorkspacePath]) {
-    for at in made.iter().rev() {
-        let Some((parent, name)) = at.path_in_root.parent().zip(at.path_in_root.file_name()) else {
-            continue;
-        };
-        if let Ok(dir) = at.root.pinned.open_dir_without_links(parent) {
-            // `remove_dir` fails for a directory that is not empty.
-            drop(dir.remove_dir(name));
-        }
-    }
+    made.iter().rev().for_each(|at| drop(remove_empty_dir(at)));
+}
+
+/// Removes a directory if it is empty.
+pub(crate) fn remove_empty_dir(at: &WorkspacePath) -> io::Result<()> {
+    let (dir, name) = open_parent_without_links(at)?;
+    dir.remove_dir(name)
+}
+
+/// Creates a directory with this mode.
+pub(crate) fn create_dir_with_mode(at: &WorkspacePath, mode: Option<u32>) -> io::Result<()> {
+    let (dir, name) = open_parent_without_links(at)?;
+    dir.create_dir(name)?;
+    mode.map_or(Ok(()), |mode| dir.set_entry_mode(name, mode))
+}
+
+/// Opens the directory of a path. Returns the directory and the name of the entry in it.
+pub(crate) fn open_parent_without_links(at: &WorkspacePath) -> io::Result<(Dir, &OsStr)> {
+    let parent = at.path_in_root.parent().zip(at.path_in_root.file_name());
+    let (parent, name) = parent.ok_or(io::ErrorKind::IsADirectory)?;
+    Ok((at.root.pinned.open_dir_without_links(parent)?, name))
 }
 
 /// Rejects all entries except regular files, because reading another kind of entry could block or

@@ -41,6 +41,36 @@ pub(crate) fn test_workspace_with_undo(files: &[(&str, &str)]) -> TestWorkspace 
     TestWorkspace { workspace, ..tree }
 }
 
+/// A user without root privileges.
+#[cfg(target_os = "linux")]
+pub(crate) const UNPRIVILEGED_USER: u32 = 65534;
+
+/// Runs a function as a user without root privileges, because root may change every file.
+#[cfg(target_os = "linux")]
+pub(crate) fn run_without_privileges<T>(run: impl FnOnce() -> T) -> T {
+    struct RestoreRoot;
+    impl Drop for RestoreRoot {
+        fn drop(&mut self) {
+            set_user(0);
+        }
+    }
+    let _restore = rustix::process::geteuid().is_root().then(|| {
+        set_user(UNPRIVILEGED_USER);
+        RestoreRoot
+    });
+    run()
+}
+
+/// Sets the user id of the current thread only. Each test runs in its own thread.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "no safe interface has it for one thread")]
+pub(crate) fn set_user(user: u32) {
+    // SAFETY: the call changes no memory. Root stays the saved user id, so that the test can
+    // restore it.
+    let set = unsafe { libc::syscall(libc::SYS_setresuid, user, user, 0) };
+    assert_eq!(set, 0);
+}
+
 impl TestWorkspace {
     pub(crate) fn outer_folder(&self) -> &Path {
         self.outer.path()

@@ -2,6 +2,7 @@
 //! determines this, so that the client can show it before permission is given.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use super::FileWrite;
 use crate::error::{ErrorCode, ToolError};
@@ -22,10 +23,13 @@ pub(crate) struct CrashProtection {
 
 /// The way in which one file is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ReplaceOrInPlace {
+pub(in crate::files) struct ReplaceOrInPlace {
     /// Whether the bytes of the file are overwritten, because the file cannot be replaced by
     /// another file.
     pub(super) is_in_place: bool,
+    /// Whether the file is replaced even if it has several hard links, so that the other links keep
+    /// the old file.
+    pub(in crate::files) breaks_links: bool,
     pub(super) repair_copy_location: RepairCopyLocation,
     /// Whether the file must not be written in place, because the preview did not mention that a
     /// crash could leave a torn file.
@@ -34,7 +38,7 @@ pub(super) struct ReplaceOrInPlace {
 
 /// Where the copies are stored from which a torn file is restored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum RepairCopyLocation {
+pub(in crate::files) enum RepairCopyLocation {
     /// The copies are in the same folder as the file.
     #[default]
     SameFolder,
@@ -53,11 +57,20 @@ impl CrashProtection {
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
     ) -> Result<Self, ToolError> {
+        match changes {
+            [] => Ok(Self::default()),
+            _ => Self::assess_with_other_changes(workspace, changes),
+        }
+    }
+
+    /// Determines the protection in the same way as [`Self::assess`]. The call also makes changes
+    /// other than these writes.
+    pub(in crate::files) fn assess_with_other_changes(
+        workspace: &Workspace,
+        changes: &[FileWrite<'_>],
+    ) -> Result<Self, ToolError> {
         let bytes = changes.iter().map(|change| required_state_bytes(workspace, *change));
-        let unkept = match changes {
-            [] => None,
-            _ => workspace.state_folder().require_space(bytes.sum()).err(),
-        };
+        let unkept = workspace.state_folder().require_space(bytes.sum()).err();
         let replaces = changes.iter().any(|change| change.expected.is_some());
         let mut torn = Vec::new();
         for change in changes {
@@ -98,7 +111,7 @@ impl CrashProtection {
     }
 
     /// Returns whether backups and a journal are created.
-    pub(super) fn keeps_backups(&self) -> bool {
+    pub(in crate::files) fn keeps_backups(&self) -> bool {
         self.state_unavailable.is_none()
     }
 
@@ -108,7 +121,7 @@ impl CrashProtection {
     ///
     /// The errors of [`Self::assess`]; `changed_since_preview` if a crash could leave a torn file
     /// although the preview did not mention this risk.
-    pub(super) fn write_modes(
+    pub(in crate::files) fn write_modes(
         &self,
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
@@ -175,16 +188,25 @@ impl ReplaceOrInPlace {
             Err(error) if error.code() == Some(ErrorCode::NotFound) => return Ok(Self::default()),
             other => other?,
         };
-        match dir.require_writable(name) {
+        let writable = match dir.require_writable(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            other => other.map_err(explain)?,
-        }
+            other => other,
+        };
         let (is_in_place, copies) = match (dir.require_can_create().is_err(), is_kept) {
             (false, _) => (dir.is_mounted(name), RepairCopyLocation::SameFolder),
             (true, true) => (true, RepairCopyLocation::StateFolder),
             (true, false) => (true, RepairCopyLocation::NoCopy),
         };
-        Ok(Self { is_in_place, repair_copy_location: copies, is_exchange_required: false })
+        if is_in_place || change.modes.is_none() {
+            writable.map_err(explain)?;
+        }
+        Ok(Self { is_in_place, repair_copy_location: copies, ..Self::default() })
+    }
+
+    /// Returns the folder of the copies. Returns `None` if it is the folder of the file.
+    pub(in crate::files) fn copies_folder(self, workspace: &Workspace) -> Option<PathBuf> {
+        let is_elsewhere = self.repair_copy_location == RepairCopyLocation::StateFolder;
+        workspace.journal_folder().filter(|_| is_elsewhere).map(Path::to_owned)
     }
 }
 

@@ -3,49 +3,49 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::FileWrite;
 use super::crash_protection::{RepairCopyLocation, ReplaceOrInPlace};
-use super::{FileWrite, state_folder_error};
-use crate::error::{ErrorCode, ToolError};
+use super::exchange::exchange_back;
+use super::stage_error::{StageError, changed_error, dangling_link_error, in_place_only_error};
+use super::staged_dir::{StagedDir, Staging, WriteTarget};
+use crate::error::ToolError;
 use crate::files::content_hash::ContentHash;
 use crate::files::contents::{
-    differs_if_readable, equals_without_concurrent_change, overwrite, rest_equals,
+    differs_if_readable, equals_without_concurrent_change, overwrite, rest_equals, restore_mode,
     write_with_progress,
 };
-use crate::files::state::journal::{self, PlannedWrite, new_content_name, old_file_name};
+use crate::files::state::journal::{
+    JournalWriteKind, PlannedWrite, new_content_name, old_file_name,
+};
 use crate::files::state::undo_entry::FileOperation;
 use crate::files::state::undo_store::UndoStore;
 use crate::files::system::{
-    Dir, EntryMetadata, FileId, FileKind, FileVisibility, HasFileId as _, PinnedDirectory,
-    copy_access, link_count,
+    Dir, EntryMetadata, FileId, FileKind, FileVisibility, HasFileId as _, copy_access,
+    is_link_loop, link_count, mode_bits, set_mode_bits,
 };
-use crate::files::workspace::{Workspace, WorkspacePath, open};
-use crate::limits::MAX_EXCHANGE_TRIES;
+use crate::files::workspace::errors::state_folder_error;
+use crate::files::workspace::{Workspace, open};
 
-/// A file that is ready to be written. The temporary files are removed when this value is dropped.
+/// A file to write. Its temporary files are removed when this value is dropped.
 #[derive(Debug)]
-pub(super) struct StagedFile<'a> {
+pub(in crate::files) struct StagedFile<'a> {
     workspace: &'a Workspace,
     change: FileWrite<'a>,
-    /// The path of the file after all links are followed.
-    path: PathBuf,
-    dir: Dir,
-    /// The directory that contains the copies. `None` if it is the directory of the file.
-    repair_copy_dir: Option<Dir>,
+    target: WriteTarget,
     mode: ReplaceOrInPlace,
-    name: OsString,
     /// The name of the temporary file, which contains the new content. If the file is written in
     /// place, the temporary file contains a copy of the old content instead.
     temporary: OsString,
-    /// The directories that were created for the file.
-    created_dirs: Vec<WorkspacePath>,
+    /// Whether the new file stays open until the end of the call.
+    keeps_open: bool,
     /// The id of the new file, which is known as soon as this file has been created.
     new_file_id: FileId,
-    /// The new file, which stays open after it was moved into place. The id of an open file is not
-    /// used again, even if another program removes the file.
+    /// The new file, which may stay open after it was moved into place. The id of an open file is
+    /// not used again, even if another program removes the file.
     new_file: Option<File>,
     /// The metadata of the old file at the time when its content was last compared.
     old_metadata: Option<EntryMetadata>,
@@ -62,13 +62,13 @@ enum WriteMethod {
     Add,
     /// The new file replaces the old file.
     Replace,
-    /// The bytes of the old file are overwritten.
-    InPlace(File),
+    /// The bytes of the old file are overwritten. `None` if the old file does not stay open.
+    InPlace(Option<File>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StagedState {
-    /// The new file exists next to the old file.
+    /// The new file exists next to the old file, or does not exist yet.
     Prepared,
     /// The new file is in place. If there was an old file, it is now next to the new file.
     Written,
@@ -79,160 +79,142 @@ enum StagedState {
     Cleaned,
 }
 
-enum StageError {
-    Io(io::Error),
-    Tool(ToolError),
-}
-
-impl From<io::Error> for StageError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<ToolError> for StageError {
-    fn from(error: ToolError) -> Self {
-        Self::Tool(error)
-    }
-}
-
-impl StageError {
-    fn into_tool_error(self, workspace: &Workspace, at: &WorkspacePath) -> ToolError {
-        match self {
-            Self::Io(error) => workspace.explain_io_error(at, &error),
-            Self::Tool(error) => error,
-        }
-    }
-}
-
 impl<'a> StagedFile<'a> {
-    /// Creates the new file next to the old file, without changing the old file. Calls `filled`
-    /// with the number of bytes that were written so far.
-    pub(super) fn create(
-        workspace: &'a Workspace,
+    pub(in crate::files) fn new(
+        staging: &Staging<'a>,
         change: FileWrite<'a>,
+        target: WriteTarget,
         manner: ReplaceOrInPlace,
         temporary: OsString,
-        filled: &mut dyn FnMut(usize),
-    ) -> Result<Self, ToolError> {
-        let at = change.path;
-        let target = workspace.canonicalize(at)?;
-        let (Some(parent), Some(name)) = (target.parent(), target.path_in_root().file_name())
-        else {
-            return Err(workspace.explain_io_error(at, &io::ErrorKind::IsADirectory.into()));
-        };
-        let (dir, made) = match change.expected {
-            None => open::create_dirs(workspace, &parent)?,
-            Some(_) => match workspace.open_dir(&parent) {
-                Err(error) if error.code() == Some(ErrorCode::NotFound) => {
-                    return Err(changed_error(at));
-                }
-                other => (other?, Vec::new()),
-            },
-        };
-        let copies = match (manner.repair_copy_location, workspace.journal_folder()) {
-            (RepairCopyLocation::StateFolder, Some(folder)) => {
-                let dir =
-                    PinnedDirectory::pin(folder).and_then(|root| root.open_dir(Path::new("")));
-                Some(dir.map_err(|error| state_folder_error(workspace, &error))?)
-            }
-            _ => None,
-        };
-        let (path, name) = (target.path().to_owned(), name.to_owned());
-        let (state, way, ours, held, old) =
-            (StagedState::Prepared, WriteMethod::Add, (0, 0), None, None);
-        let after = ContentHash::of_bytes(change.bytes);
-        // From here on, an error drops `staged`, which removes the created files.
-        let mut staged = Self {
-            workspace,
+    ) -> Self {
+        Self {
+            workspace: staging.workspace,
             change,
-            path,
-            dir,
-            repair_copy_dir: copies,
+            target,
             mode: manner,
-            name,
             temporary,
-            created_dirs: made,
-            new_file_id: ours,
-            new_file: held,
-            old_metadata: old,
-            new_hash: after,
-            method: way,
-            stage: state,
+            keeps_open: staging.keeps_open,
+            new_file_id: (0, 0),
+            new_file: None,
+            old_metadata: None,
+            new_hash: ContentHash::of_bytes(change.bytes),
+            method: WriteMethod::Add,
+            stage: StagedState::Prepared,
             had_concurrent_write: false,
-        };
-        staged.write_temporary(filled).map_err(|trouble| trouble.into_tool_error(workspace, at))?;
-        Ok(staged)
+        }
+    }
+
+    /// Creates the new file next to the old file, without changing the old file. Calls `filled`
+    /// with the number of bytes that were written so far.
+    pub(super) fn stage(&mut self, filled: &mut dyn FnMut(usize)) -> Result<(), ToolError> {
+        let written = self.write_temporary(filled);
+        written.map_err(|trouble| trouble.into_tool_error(self.workspace, self.change.path))
     }
 
     fn write_temporary(&mut self, filled: &mut dyn FnMut(usize)) -> Result<(), StageError> {
-        let Some(old) = self.change.expected else {
-            let temporary = self.dir.create_new_file(&self.temporary, FileVisibility::Everyone)?;
-            self.new_file_id = self.dir.entry_id(&self.temporary)?;
-            write_with_progress(&temporary, self.change.bytes, filled)?;
-            return Ok(self.workspace.durability().sync_file(&temporary)?);
-        };
-        // Opening the file for writing checks that this process may write to it. A rename does not
-        // check this.
-        let mut file = match self.dir.open_read_write(&self.name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(changed_error(self.change.path).into());
-            }
-            other => other?,
-        };
+        if self.change.expected.is_none() {
+            return Ok(self.write_new_file(filled)?);
+        }
+        let (dir, (mut file, is_writable)) = (self.target.dir.open()?, self.open_old_file()?);
         let metadata = file.metadata()?;
         open::require_regular_file(self.change.path, &metadata)?;
         open::require_inspected_file_id(self.workspace, self.change.path, &metadata)?;
-        self.old_metadata = Some(self.dir.entry_metadata(&self.name)?);
-        self.require_unchanged(&mut file)?;
+        self.old_metadata = Some(dir.entry_metadata(&self.target.name)?);
+        self.require_unchanged(&mut file, &metadata)?;
+        // A read-only file cannot be written in place.
+        let is_linked = link_count(&metadata) > 1 && is_writable && !self.mode.breaks_links;
         if self.mode.repair_copy_location == RepairCopyLocation::NoCopy {
-            self.method = WriteMethod::InPlace(file);
+            self.method = WriteMethod::InPlace(self.keeps_open.then_some(file));
             return Ok(());
         }
-        let temporary =
-            self.temporary_dir().create_new_file(&self.temporary, FileVisibility::Owner);
+        let copies = self.temporary_dir().open().map_err(|error| self.repair_copy_error(error))?;
+        let temporary = copies.create_new_file(&self.temporary, FileVisibility::Owner);
         let temporary = temporary.map_err(|error| self.repair_copy_error(error))?;
         self.method = WriteMethod::Replace;
-        let ours = self.temporary_dir().entry_id(&self.temporary);
+        let ours = copies.entry_id(&self.temporary);
         self.new_file_id = ours.map_err(|error| self.repair_copy_error(error))?;
-        let is_in_place = self.mode.is_in_place || link_count(&metadata) > 1;
-        if is_in_place || !copy_access(&file, &temporary)? {
+        if self.mode.is_in_place || is_linked || !copy_access(&file, &temporary)? {
+            if !is_writable {
+                return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
+            }
             if self.mode.is_exchange_required {
-                self.workspace.record_in_place_only(&self.path);
+                self.workspace.record_in_place_only(&self.target.path);
                 return Err(in_place_only_error(self.change.path).into());
             }
-            self.method = WriteMethod::InPlace(file);
-            // The recovery compares the file with the old and the new content. In this way, it can
-            // distinguish a torn file from a file that another program wrote.
-            let copied = self
-                .temporary_dir()
-                .create_new_file(&new_content_name(&self.temporary), FileVisibility::Owner);
-            let copied = copied.and_then(|new| {
-                write_with_progress(&new, self.change.bytes, filled)?;
-                self.workspace.durability().sync_file(&new)?;
-                write_with_progress(&temporary, old, &mut |_| {})?;
-                self.workspace.durability().sync_file(&temporary)
-            });
+            self.method = WriteMethod::InPlace(self.keeps_open.then_some(file));
+            let copied = self.write_repair_copies(&temporary, filled);
             return copied.map_err(|error| self.repair_copy_error(error));
         }
         write_with_progress(&temporary, self.change.bytes, filled)?;
-        // Writing the file may have cleared its set-user-id bit.
-        temporary.set_permissions(metadata.permissions())?;
+        match self.change.modes {
+            Some(modes) => set_mode_bits(&temporary, modes.after)?,
+            // Writing the file may have cleared its set-user-id bit.
+            None => temporary.set_permissions(metadata.permissions())?,
+        }
         Ok(self.workspace.durability().sync_file(&temporary)?)
+    }
+
+    fn write_new_file(&mut self, filled: &mut dyn FnMut(usize)) -> io::Result<()> {
+        let dir = self.temporary_dir().open()?;
+        let temporary = dir.create_new_file(&self.temporary, FileVisibility::Everyone)?;
+        self.new_file_id = dir.entry_id(&self.temporary)?;
+        write_with_progress(&temporary, self.change.bytes, filled)?;
+        if let Some(modes) = self.change.modes {
+            set_mode_bits(&temporary, modes.after)?;
+        }
+        self.workspace.durability().sync_file(&temporary)
+    }
+
+    /// Opens the old file. Returns whether it is open for writing too.
+    ///
+    /// Opening it for writing checks that this process may write to it. A rename does not check
+    /// this. A change with modes may replace a read-only file, because its preview has replaced the
+    /// file already.
+    fn open_old_file(&self) -> Result<(File, bool), StageError> {
+        let dir = self.target.dir.open()?;
+        match dir.open_read_write(&self.target.name) {
+            Ok(file) => Ok((file, true)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_link_loop(&error) => {
+                Err(changed_error(self.change.path).into())
+            }
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && self.change.modes.is_some()
+                    && !self.mode.is_in_place =>
+            {
+                Ok((dir.open_file(&self.target.name)?, false))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes the old and the new content to copies. The recovery compares the file with both. In
+    /// this way, it can distinguish a torn file from a file that another program wrote.
+    fn write_repair_copies(
+        &self,
+        temporary: &File,
+        filled: &mut dyn FnMut(usize),
+    ) -> io::Result<()> {
+        let name = new_content_name(&self.temporary);
+        let new = self.temporary_dir().open()?.create_new_file(&name, FileVisibility::Owner)?;
+        write_with_progress(&new, self.change.bytes, filled)?;
+        self.workspace.durability().sync_file(&new)?;
+        write_with_progress(temporary, self.change.expected.unwrap_or_default(), &mut |_| {})?;
+        self.workspace.durability().sync_file(temporary)
     }
 
     /// Reports an error as an error of the state folder if the copies are in the state folder.
     fn repair_copy_error(&self, error: io::Error) -> StageError {
-        match self.repair_copy_dir {
-            Some(_) => state_folder_error(self.workspace, &error).into(),
-            None => error.into(),
+        match self.mode.repair_copy_location {
+            RepairCopyLocation::StateFolder => state_folder_error(self.workspace, &error).into(),
+            RepairCopyLocation::SameFolder | RepairCopyLocation::NoCopy => error.into(),
         }
     }
 
     /// Returns the directory that contains the copies, and the new file until it is moved into
     /// place.
-    fn temporary_dir(&self) -> &Dir {
-        self.repair_copy_dir.as_ref().unwrap_or(&self.dir)
+    pub(super) fn temporary_dir(&self) -> &StagedDir {
+        self.target.temporary_dir.as_ref().unwrap_or(&self.target.dir)
     }
 
     /// Moves the new file into place if the old file has not changed.
@@ -247,10 +229,16 @@ impl<'a> StagedFile<'a> {
 
     fn put_in_place(&mut self) -> Result<(), StageError> {
         if let WriteMethod::InPlace(file) = &self.method {
-            let file = file.try_clone()?;
-            return self.overwrite(&file);
+            return match self.old_file_in_place(file.as_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Err(self.changed_error().into())
+                }
+                file => self.overwrite(&file?),
+            };
         }
-        self.new_file = Some(self.dir.hold_open(&self.temporary)?);
+        if self.keeps_open {
+            self.new_file = Some(self.temporary_dir().open()?.hold_open(&self.temporary)?);
+        }
         match self.method {
             WriteMethod::Add => self.add_new_file(),
             _ => self.exchange_if_unchanged(),
@@ -258,9 +246,11 @@ impl<'a> StagedFile<'a> {
     }
 
     fn add_new_file(&self) -> Result<(), StageError> {
-        match self.dir.rename_to_unused(&self.temporary, &self.name) {
+        let (dir, name) = (self.target.dir.open()?, &self.target.name);
+        let temporaries = self.temporary_dir().open()?;
+        match temporaries.rename_to_unused_in(&self.temporary, &dir, name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(match self.dir.entry_kind(&self.name)? {
+                Err(match dir.entry_kind(name)? {
                     FileKind::Link => dangling_link_error(self.change.path).into(),
                     FileKind::Directory => StageError::Io(io::ErrorKind::IsADirectory.into()),
                     FileKind::File | FileKind::Special => changed_error(self.change.path).into(),
@@ -271,7 +261,8 @@ impl<'a> StagedFile<'a> {
     }
 
     fn exchange_if_unchanged(&mut self) -> Result<(), StageError> {
-        match self.dir.exchange(&self.temporary, &self.name) {
+        let dir = self.target.dir.open()?;
+        match dir.exchange(&self.temporary, &self.target.name) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 self.replace_without_exchange()
             }
@@ -285,7 +276,7 @@ impl<'a> StagedFile<'a> {
                     // Until the exchange is reverted, the content that the other program wrote
                     // exists only in the temporary file.
                     self.stage = StagedState::Stranded;
-                    self.exchange_back(self.new_file_id)?;
+                    exchange_back(&dir, &self.temporary, &self.target.name, self.new_file_id)?;
                     self.stage = StagedState::Prepared;
                     Err(trouble)
                 }
@@ -296,35 +287,56 @@ impl<'a> StagedFile<'a> {
     /// Compares the file and replaces it. Used on file systems that do not support exchanges.
     /// Creates a hard link to the old file, so that the old file can be restored.
     fn replace_without_exchange(&mut self) -> Result<(), StageError> {
+        let (dir, name) = (self.target.dir.open()?, self.target.name.clone());
         let old = old_file_name(&self.temporary);
-        self.require_unchanged_at(&self.name.clone())?;
-        if self.dir.create_hard_link(&self.name, &old).is_err() {
+        self.require_unchanged_at(&name)?;
+        if dir.create_hard_link(&name, &old).is_err() {
             // If no hard link can be created, a rollback uses `recreate_old`.
-            return Ok(self.dir.rename_over(&self.temporary, &self.name)?);
+            return Ok(dir.rename_over(&self.temporary, &name)?);
         }
-        if let Err(error) = self.dir.rename_over(&self.temporary, &self.name) {
-            self.dir.remove_file(&old)?;
+        if let Err(error) = dir.rename_over(&self.temporary, &name) {
+            dir.remove_file(&old)?;
             return Err(error.into());
         }
-        if let Err(error) = self.dir.rename_over(&old, &self.temporary) {
+        if let Err(error) = dir.rename_over(&old, &self.temporary) {
             self.stage = StagedState::Stranded;
-            self.dir.rename_over(&old, &self.name)?;
+            dir.rename_over(&old, &name)?;
             self.stage = StagedState::Prepared;
             return Err(error.into());
         }
         Ok(())
     }
 
+    /// Returns the old file of a write in place. If the file did not stay open, opens it again.
+    /// Fails if another file has its name now.
+    fn old_file_in_place(&self, opened: Option<&File>) -> io::Result<File> {
+        if let Some(opened) = opened {
+            return opened.try_clone();
+        }
+        let file = self.target.dir.open()?.open_read_write(&self.target.name)?;
+        match self.old_metadata {
+            Some(old) if old.file_id == file.file_id()? => Ok(file),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
     fn overwrite(&mut self, file: &File) -> Result<(), StageError> {
         // If another program replaced the file by a rename, this descriptor still refers to the old
         // file.
-        let is_there = self.dir.entry_id(&self.name).ok() == Some(file.file_id()?);
-        let old = self.change.expected.unwrap_or_default();
-        if !is_there || !equals_without_concurrent_change(file, &mut &*file, old)? {
+        let there = self.target.dir.open()?.entry_id(&self.target.name).ok();
+        let (is_there, old) =
+            (there == Some(file.file_id()?), self.change.expected.unwrap_or_default());
+        let is_old = is_there
+            && self.has_expected_mode(&file.metadata()?)
+            && equals_without_concurrent_change(file, &mut &*file, old)?;
+        if !is_old {
             return Err(self.changed_error().into());
         }
         let durability = self.workspace.durability();
         let written = overwrite(file, self.change.bytes).and_then(|()| durability.sync_file(file));
+        let modes = self.changed_mode_in_place();
+        let set_mode = || modes.map_or(Ok(()), |(_, after)| set_mode_bits(file, after));
+        let written = written.and_then(|()| set_mode());
         if written.is_err() {
             // Until the old bytes are restored, only the temporary file has complete content.
             self.stage = StagedState::Stranded;
@@ -335,28 +347,46 @@ impl<'a> StagedFile<'a> {
         Ok(written?)
     }
 
-    /// Waits until the entries of the directory are on disk. Does nothing if `waited` already
-    /// contains the directory.
+    /// Returns the old and the new mode of a file that is written in place, if they differ.
+    fn changed_mode_in_place(&self) -> Option<(u32, u32)> {
+        let modes = self.change.modes.filter(|_| self.is_written_in_place())?;
+        Some((modes.before?, modes.after)).filter(|(before, after)| before != after)
+    }
+
+    /// Waits until the name of the file is on disk. Does nothing if `waited` already contains its
+    /// directory.
     pub(super) fn sync_directory_entries(
         &self,
         waited: &mut HashSet<FileId>,
     ) -> Result<(), ToolError> {
-        let mut wait = || match waited.insert(self.dir.own_id()?) {
-            true => self.workspace.durability().sync_directory(&self.dir),
-            false => Ok(()),
-        };
-        wait().map_err(|error| self.workspace.explain_io_error(self.change.path, &error))
+        self.sync(&self.target.dir, waited)
+    }
+
+    /// Waits until the names of the temporary files are on disk, in the same way as
+    /// [`Self::sync_directory_entries`].
+    pub(super) fn sync_temporary_entry(
+        &self,
+        waited: &mut HashSet<FileId>,
+    ) -> Result<(), ToolError> {
+        self.sync(self.temporary_dir(), waited)
+    }
+
+    fn sync(&self, dir: &StagedDir, waited: &mut HashSet<FileId>) -> Result<(), ToolError> {
+        let wait = dir.sync_once(self.workspace.durability(), waited);
+        wait.map_err(|error| self.workspace.explain_io_error(self.change.path, &error))
     }
 
     /// Returns the record of this file for the journal.
     pub(super) fn journal_entry(&self) -> PlannedWrite {
         let way = match self.method {
-            WriteMethod::Add => journal::JournalWriteKind::Add,
-            WriteMethod::Replace => journal::JournalWriteKind::Replace,
-            WriteMethod::InPlace(_) => journal::JournalWriteKind::InPlace,
+            WriteMethod::Add => JournalWriteKind::Add,
+            WriteMethod::Replace => JournalWriteKind::Replace,
+            WriteMethod::InPlace(_) => JournalWriteKind::InPlace,
         };
         let old = self.old_metadata.map(|old| old.file_id);
-        PlannedWrite { way, ours: self.new_file_id, old, after: *self.new_hash.as_bytes() }
+        let modes = self.changed_mode_in_place();
+        let after = *self.new_hash.as_bytes();
+        PlannedWrite { modes, ..PlannedWrite::new(way, self.new_file_id, old, after) }
     }
 
     pub(super) fn is_written_in_place(&self) -> bool {
@@ -375,7 +405,7 @@ impl<'a> StagedFile<'a> {
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        &self.target.path
     }
 
     pub(super) fn new_hash(&self) -> ContentHash {
@@ -389,9 +419,10 @@ impl<'a> StagedFile<'a> {
     /// Instead, the operation is recorded as unrecoverable. If `undo` is `None`, no backup is
     /// created.
     pub(super) fn back_up_old(&self, undo: Option<&UndoStore>) -> Vec<FileOperation> {
-        let (path, after) = (self.path.clone(), self.new_hash);
+        let (path, after) = (self.target.path.clone(), self.new_hash);
         let Some(old) = self.change.expected else {
             let made = self
+                .target
                 .created_dirs
                 .iter()
                 .map(|at| FileOperation::CreatedDirectory(at.path().to_owned()));
@@ -399,7 +430,9 @@ impl<'a> StagedFile<'a> {
         };
         let Some(undo) = undo else { return vec![FileOperation::Unrecoverable { path }] };
         let bytes = old.len() as u64;
-        let before = match undo.move_in(self.temporary_dir(), &self.temporary, bytes) {
+        let dir = self.temporary_dir().open();
+        let moved = dir.as_ref().map_err(|error| error.kind().into());
+        let before = match moved.and_then(|dir| undo.move_in(dir, &self.temporary, bytes)) {
             Ok(Some(blob)) => {
                 if let (WriteMethod::Replace, Some(look)) = (&self.method, self.old_metadata) {
                     undo.watch_backup(&path, &blob, look, || ContentHash::of_bytes(old));
@@ -409,13 +442,17 @@ impl<'a> StagedFile<'a> {
             Ok(None) => None,
             // A copy of the old file includes what was written to it after `old` was read.
             Err(_) => {
-                let copied = undo.copy_in(self.temporary_dir(), &self.temporary);
+                let copied = dir.and_then(|dir| undo.copy_in(&dir, &self.temporary));
                 copied.or_else(|_| undo.write_backup(old)).ok().flatten()
             }
         };
+        let modes = self.change.modes;
         vec![match before {
-            Some(before) => FileOperation::Replaced { path, backup: before, hash_after: after },
-            None => FileOperation::Unrecoverable { path },
+            Some(backup) => FileOperation::Replaced { path, backup, hash_after: after, modes },
+            None => {
+                undo.record_unrecoverable(&path);
+                FileOperation::Unrecoverable { path }
+            }
         }]
     }
 
@@ -428,9 +465,11 @@ impl<'a> StagedFile<'a> {
         if self.mode.repair_copy_location == RepairCopyLocation::NoCopy {
             return true;
         }
-        let remove = |name: &OsStr| match self.temporary_dir().remove_file(name) {
+        let dir = self.temporary_dir().open();
+        let remove = |name: &OsStr| match dir.as_ref().map(|dir| dir.remove_file(name)) {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => error.kind() == io::ErrorKind::NotFound,
             Err(error) => error.kind() == io::ErrorKind::NotFound,
-            Ok(()) => true,
         };
         // If a new file was added, it was moved by a rename, so its temporary name no longer
         // exists.
@@ -439,7 +478,7 @@ impl<'a> StagedFile<'a> {
             is_clean = remove(&new_content_name(&self.temporary));
         }
         if state != StagedState::Written {
-            open::remove_empty_dirs(&self.created_dirs);
+            open::remove_empty_dirs(&self.target.created_dirs);
         }
         is_clean
     }
@@ -450,91 +489,122 @@ impl<'a> StagedFile<'a> {
         if self.stage != StagedState::Written {
             return Ok(());
         }
-        let done = match (&self.method, self.change.expected) {
-            (WriteMethod::InPlace(file), Some(old)) => self.restore_in_place(file, old),
-            (WriteMethod::Add, _) | (_, None) => {
-                self.run_if_still_ours(|| self.dir.remove_file(&self.name))
-            }
-            (WriteMethod::Replace, Some(old)) => {
-                self.exchange_back(self.new_file_id).or_else(|error| match error.kind() {
-                    io::ErrorKind::Unsupported => {
-                        self.run_if_still_ours(|| self.dir.rename_over(&self.temporary, &self.name))
-                    }
-                    io::ErrorKind::NotFound => self.run_if_still_ours(|| self.recreate_old(old)),
-                    _ => Err(error),
-                })
-            }
-        };
+        let done = self.put_back_old_file();
         self.stage = if done.is_ok() { StagedState::Prepared } else { StagedState::Stranded };
         done.map_err(|error| format!("{} ({error})", self.change.path.given()))
     }
 
-    /// Creates the old file again from its bytes. Used if no hard link to the old file could be
-    /// created.
-    fn recreate_old(&self, old: &[u8]) -> io::Result<()> {
-        let again = self.dir.create_new_file(&self.temporary, FileVisibility::Owner)?;
-        write_with_progress(&again, old, &mut |_| {})?;
-        copy_access(&self.dir.open_file(&self.name)?, &again)?;
-        self.workspace.durability().sync_file(&again)?;
-        self.dir.rename_over(&self.temporary, &self.name)
+    fn put_back_old_file(&self) -> io::Result<()> {
+        match (&self.method, self.change.expected) {
+            (WriteMethod::InPlace(file), Some(old)) => {
+                self.restore_mode_in_place()?;
+                match self.old_file_in_place(file.as_ref()) {
+                    Ok(file) => self.restore_in_place(&file, old),
+                    // Another program replaced the file later.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            (WriteMethod::Add, _) | (_, None) => {
+                self.run_if_still_ours(|dir| dir.remove_file(&self.target.name))
+            }
+            (WriteMethod::Replace, Some(_)) if self.has_later_write()? => Ok(()),
+            (WriteMethod::Replace, Some(old)) => {
+                let (temporary, name) = (&self.temporary, &self.target.name);
+                let dir = self.target.dir.open()?;
+                let back = exchange_back(&dir, temporary, name, self.new_file_id);
+                back.or_else(|error| match error.kind() {
+                    io::ErrorKind::Unsupported => {
+                        self.run_if_still_ours(|dir| dir.rename_over(temporary, name))
+                    }
+                    io::ErrorKind::NotFound => {
+                        self.run_if_still_ours(|dir| self.recreate_old(dir, old))
+                    }
+                    _ => Err(error),
+                })
+            }
+        }
     }
 
-    /// Runs `change` if the file is still the new file. Otherwise, another program replaced the
-    /// file later, and nothing is changed.
-    fn run_if_still_ours(&self, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let is_ours = self.dir.entry_id(&self.name).is_ok_and(|there| there == self.new_file_id);
-        if is_ours { change() } else { Ok(()) }
+    /// Creates the old file again from its bytes. Used if no hard link to the old file could be
+    /// created.
+    fn recreate_old(&self, dir: &Dir, old: &[u8]) -> io::Result<()> {
+        let again = dir.create_new_file(&self.temporary, FileVisibility::Owner)?;
+        write_with_progress(&again, old, &mut |_| {})?;
+        copy_access(&dir.open_file(&self.target.name)?, &again)?;
+        if let Some(mode) = self.change.modes.and_then(|modes| modes.before) {
+            set_mode_bits(&again, mode)?;
+        }
+        self.workspace.durability().sync_file(&again)?;
+        dir.rename_over(&self.temporary, &self.target.name)
+    }
+
+    /// Runs `change` if the file is still the new file. Otherwise, another program replaced or
+    /// wrote the file later, and nothing is changed.
+    fn run_if_still_ours(&self, change: impl FnOnce(&Dir) -> io::Result<()>) -> io::Result<()> {
+        let dir = self.target.dir.open()?;
+        let there = dir.entry_id(&self.target.name);
+        let is_ours = there.is_ok_and(|there| there == self.new_file_id);
+        if is_ours && !self.has_later_write()? { change(&dir) } else { Ok(()) }
+    }
+
+    /// Returns whether another program wrote to the new file. A file that this process may not read
+    /// is not compared.
+    fn has_later_write(&self) -> io::Result<bool> {
+        let (dir, name) = (self.target.dir.open()?, &self.target.name);
+        Ok(dir.entry_id(name).is_ok_and(|there| there == self.new_file_id)
+            && dir.open_file(name).is_ok_and(|file| differs_if_readable(&file, self.change.bytes)))
     }
 
     /// Restores the old bytes if the file still contains the new bytes. Otherwise, another program
     /// wrote to the file later, and nothing is changed.
     fn restore_in_place(&self, file: &File, old: &[u8]) -> io::Result<()> {
-        let is_ours = equals_without_concurrent_change(file, &mut &*file, self.change.bytes)?;
-        if is_ours { overwrite(file, old) } else { Ok(()) }
+        if !equals_without_concurrent_change(file, &mut &*file, self.change.bytes)? {
+            return Ok(());
+        }
+        overwrite(file, old)
     }
 
-    /// Exchanges the temporary file with the file at the final name, which should have the id
-    /// `put`.
-    ///
-    /// If the file at the final name has another id, another program has written it since. This
-    /// file is then put back, so that the last write is preserved.
-    fn exchange_back(&mut self, mut put: FileId) -> io::Result<()> {
-        // Keeps the file at the final name open. The id of an open file is not used again, so the
-        // next comparison cannot confuse this file with another one.
-        let mut _held;
-        for _ in 0..MAX_EXCHANGE_TRIES {
-            let kept = self.dir.entry_id(&self.temporary)?;
-            let holding = self.dir.hold_open(&self.temporary);
-            match self.dir.exchange(&self.temporary, &self.name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return self.dir.rename_to_unused(&self.temporary, &self.name);
-                }
-                other => other?,
-            }
-            if self.dir.entry_id(&self.temporary)? == put {
-                return Ok(());
-            }
-            (put, _held) = (kept, holding);
+    fn restore_mode_in_place(&self) -> io::Result<()> {
+        let (Some(modes), Some(old)) = (self.changed_mode_in_place(), self.old_metadata) else {
+            return Ok(());
+        };
+        match restore_mode(&*self.target.dir.open()?, &self.target.name, old.file_id, modes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
         }
-        Err(io::Error::other("other programs keep replacing the file"))
     }
 
     fn require_unchanged_at(&mut self, name: &OsStr) -> Result<(), StageError> {
-        let Ok(mut file) = self.dir.open_file(name) else {
+        let dir = self.target.dir.open()?;
+        let Ok(mut file) = dir.open_file(name) else {
             return Err(changed_error(self.change.path).into());
         };
-        if !file.metadata()?.is_file() {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
             return Err(changed_error(self.change.path).into());
         }
         // Read the metadata before the content. If another program writes after the comparison, the
         // metadata then differ.
-        self.old_metadata = Some(self.dir.entry_metadata(name)?);
-        self.require_unchanged(&mut file)
+        self.old_metadata = Some(dir.entry_metadata(name)?);
+        self.require_unchanged(&mut file, &metadata)
     }
 
-    fn require_unchanged(&self, file: &mut impl io::Read) -> Result<(), StageError> {
-        let is_old = rest_equals(file, self.change.expected.unwrap_or_default())?;
+    fn require_unchanged(
+        &self,
+        file: &mut impl io::Read,
+        metadata: &Metadata,
+    ) -> Result<(), StageError> {
+        let is_old = self.has_expected_mode(metadata)
+            && rest_equals(file, self.change.expected.unwrap_or_default())?;
         if is_old { Ok(()) } else { Err(changed_error(self.change.path).into()) }
+    }
+
+    /// Returns whether the file has the mode of the preview. Returns `true` if the mode is not
+    /// compared.
+    fn has_expected_mode(&self, metadata: &Metadata) -> bool {
+        let expected = self.change.modes.and_then(|modes| modes.before);
+        expected.is_none_or(|expected| mode_bits(metadata) == expected)
     }
 }
 
@@ -542,30 +612,4 @@ impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
         self.remove_temporary_files();
     }
-}
-
-fn changed_error(at: &WorkspacePath) -> ToolError {
-    let message = format!(
-        "{} was changed by another program since this change was prepared, so nothing was written. \
-         Read it again",
-        at.given()
-    );
-    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
-}
-
-/// Creates the error for a file that must be written in place. The next preview mentions that the
-/// file is written in place.
-fn in_place_only_error(at: &WorkspacePath) -> ToolError {
-    let message = format!(
-        "{} can only be written in place, because its owner or attributes cannot be copied to \
-         another file or it has several hard links, so nothing was written. Try again",
-        at.given()
-    );
-    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
-}
-
-fn dangling_link_error(at: &WorkspacePath) -> ToolError {
-    let message =
-        format!("{} is a link to a file that does not exist. Write the target instead", at.given());
-    ToolError::recoverable(ErrorCode::NotFound, message)
 }

@@ -8,8 +8,8 @@ mod journal;
 
 use super::staged::StagedFile;
 use super::{
-    CrashProtection, FileWrite, PreImage, ReplaceOrInPlace, atomic_write, read_whole,
-    write_all_or_none, write_all_with_progress,
+    CrashProtection, FileWrite, PreImage, ReplaceOrInPlace, Staging, WriteTarget, atomic_write,
+    read_whole, write_all_or_none, write_all_with_progress,
 };
 use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
@@ -18,11 +18,26 @@ use crate::files::system::simulated_file_system;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::progress::FilesDone;
 use pretty_assertions::assert_eq;
+use std::ffi::OsString;
 
 fn write(tree: &TestWorkspace, path: &str, text: &str) -> Result<(), ToolError> {
     let at = tree.resolve(path);
     let seen = read_whole(&tree.workspace, &at, 99)?;
     atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
+}
+
+/// Creates the temporary files of a write.
+pub(super) fn stage_file<'a>(
+    tree: &'a TestWorkspace,
+    change: FileWrite<'a>,
+    manner: ReplaceOrInPlace,
+    temporary: OsString,
+) -> StagedFile<'a> {
+    let staging = Staging::new(&tree.workspace, 1);
+    let target = WriteTarget::resolve(&staging, change, manner).unwrap();
+    let mut staged = StagedFile::new(&staging, change, target, manner, temporary);
+    staged.stage(&mut |_| {}).unwrap();
+    staged
 }
 
 #[test]
@@ -45,15 +60,8 @@ fn a_reused_inode_number_is_not_mistaken_for_the_new_file() {
 
     let tree = test_workspace(&[("file", "old")]);
     let at = tree.resolve("file");
-    let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-    let staged = StagedFile::create(
-        &tree.workspace,
-        change,
-        ReplaceOrInPlace::default(),
-        "beside".into(),
-        &mut |_| {},
-    );
-    let mut staged = staged.unwrap();
+    let change = FileWrite::new(&at, Some(b"old"), b"ours");
+    let mut staged = stage_file(&tree, change, ReplaceOrInPlace::default(), "beside".into());
     staged.commit().unwrap();
     let number = |name| std::fs::metadata(tree.path(name)).unwrap().ino();
     let (ours, mut theirs) = (number("file"), String::new());
@@ -75,15 +83,8 @@ fn a_change_after_staging_is_not_overwritten() {
     for is_renamed in [false, true] {
         let tree = test_workspace(&[("file", "old")]);
         let at = tree.resolve("file");
-        let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-        let staged = StagedFile::create(
-            &tree.workspace,
-            change,
-            ReplaceOrInPlace::default(),
-            "beside".into(),
-            &mut |_| {},
-        );
-        let mut staged = staged.unwrap();
+        let change = FileWrite::new(&at, Some(b"old"), b"ours");
+        let mut staged = stage_file(&tree, change, ReplaceOrInPlace::default(), "beside".into());
         let name = if is_renamed { "theirs" } else { "file" };
         tree.write(name, "theirs");
         std::fs::rename(tree.path(name), tree.path("file")).unwrap();
@@ -194,9 +195,9 @@ fn several_files_are_written_all_or_none() {
     let [a, b, new] = ["a", "b", "dir/new"].map(|path| tree.resolve(path));
     let changes = |seen: &'static [u8]| {
         [
-            FileWrite { path: &a, expected: Some(b"old a"), bytes: b"new a" },
-            FileWrite { path: &new, expected: None, bytes: b"new" },
-            FileWrite { path: &b, expected: Some(seen), bytes: b"new b" },
+            FileWrite::new(&a, Some(b"old a"), b"new a"),
+            FileWrite::new(&new, None, b"new"),
+            FileWrite::new(&b, Some(seen), b"new b"),
         ]
     };
     let failed = |changes: &[FileWrite<'_>]| {
@@ -208,7 +209,7 @@ fn several_files_are_written_all_or_none() {
     // If one file cannot be prepared, no file is changed.
     failed(&changes(b"other"));
     // The last of these writes fails after two or three files are written.
-    let again = FileWrite { path: &new, expected: None, bytes: b"new" };
+    let again = FileWrite::new(&new, None, b"new");
     let [one, two, three] = changes(b"old b");
     failed(&[one, two, again]);
     failed(&[one, three, two, again]);
@@ -226,10 +227,7 @@ fn progress_is_reported_in_files_and_in_bytes() {
     let tree =
         TestWorkspace { workspace: tree.workspace.with_durability(Durability::System), ..tree };
     let ([a, new], large) = (["a", "new"].map(|path| tree.resolve(path)), vec![b'x'; 5 << 20]);
-    let changes = [
-        FileWrite { path: &a, expected: Some(b"old"), bytes: b"text" },
-        FileWrite { path: &new, expected: None, bytes: &large },
-    ];
+    let changes = [FileWrite::new(&a, Some(b"old"), b"text"), FileWrite::new(&new, None, &large)];
     let mut reports = Vec::new();
     let protection = CrashProtection::assess(&tree.workspace, &changes).unwrap();
     let mut watch = |far| reports.push(far);
@@ -245,8 +243,8 @@ fn created_directories_are_removed_after_a_failure() {
     let tree = test_workspace(&[]);
     let path = format!("new/{}/file", "x".repeat(300));
     write(&tree, &path, "text").unwrap_err();
-    let bytes = FileWrite { path: &tree.resolve(&path), expected: None, bytes: b"text" };
-    write_all_or_none(&tree.workspace, &[bytes]).unwrap_err();
+    let at = tree.resolve(&path);
+    write_all_or_none(&tree.workspace, &[FileWrite::new(&at, None, b"text")]).unwrap_err();
     assert_eq!(tree.names(".").len(), 0);
 }
 

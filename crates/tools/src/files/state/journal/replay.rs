@@ -6,15 +6,15 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    JOURNAL_PREFIX, JournalFile, JournalRecord, JournalWriteKind, PlannedWrite, TEMPORARY_PREFIX,
-    TEMPORARY_SUFFIX, new_content_name, old_file_name,
+    JOURNAL_PREFIX, JournalEntryKind, JournalFile, JournalRecord, JournalWriteKind, PlannedWrite,
+    TEMPORARY_PREFIX, TEMPORARY_SUFFIX, new_content_name, old_file_name,
 };
 use crate::files::content_hash::ContentHash;
-use crate::files::contents::overwrite;
+use crate::files::contents::{overwrite, restore_mode};
 use crate::files::system::read_to_cap;
-use crate::files::system::{Dir, FileKind, PinnedDirectory, link_count};
+use crate::files::system::{Dir, FileKind, PinnedDirectory, is_link_loop, link_count};
 use crate::limits::{
-    MAX_COUNTED_DEPTH, MAX_DIRECTORY_ENTRIES, MAX_FILES_PER_EDIT_CALL, MAX_JOURNAL_BYTES,
+    MAX_COUNTED_DEPTH, MAX_DIRECTORY_ENTRIES, MAX_JOURNAL_BYTES, MAX_JOURNAL_ENTRIES,
     MAX_WHOLE_FILE_BYTES,
 };
 
@@ -52,7 +52,7 @@ fn recover_journal(file: &File) -> io::Result<()> {
         }
     }
     let mut outcome = Ok(());
-    for (at, names) in names.iter().enumerate().take(MAX_FILES_PER_EDIT_CALL).rev() {
+    for (at, names) in names.iter().enumerate().take(MAX_JOURNAL_ENTRIES).rev() {
         let left = match prepared.get(at) {
             None => ReplayStage::Begun,
             Some(prepared) if is_done => ReplayStage::Done(prepared),
@@ -81,12 +81,28 @@ impl JournalFile {
             return Ok(());
         }
         let pin = |path: &OsString| PinnedDirectory::pin(Path::new(path))?.open_dir(Path::new(""));
+        let planned = match left {
+            ReplayStage::Ready(planned) => Some(planned),
+            ReplayStage::Begun | ReplayStage::Done(_) => None,
+        };
         let copies = self.copies.as_ref().map(pin).transpose();
-        let is_ready = matches!(left, ReplayStage::Ready(_));
+        let copies = copies.map_err(|error| match planned {
+            Some(_) => io::Error::other(error),
+            None => error,
+        });
+        // A new entry is staged outside of its folder if the call creates this folder.
+        let is_in_new_folder = self.copies.is_some()
+            && planned.is_none_or(|planned| planned.way == JournalWriteKind::Add);
+        let is_missing = |error: &io::Error| match error.kind() {
+            io::ErrorKind::NotFound => planned.is_none() || is_in_new_folder,
+            // The folder would have replaced another entry, which is still there.
+            io::ErrorKind::NotADirectory => is_in_new_folder,
+            _ => is_in_new_folder && is_link_loop(error),
+        };
         let cleaned = copies.and_then(|copies| match pin(&self.dir) {
             Ok(dir) => self.recover_in_dir(&dir, copies.as_ref().unwrap_or(&dir), left),
             // If the folder of the file does not exist, the copies of the file are useless.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_ready => {
+            Err(error) if is_missing(&error) => {
                 copies.map_or(Ok(()), |copies| self.remove_temporaries(&copies, left))
             }
             // The folder may be mounted later, so the recovery is tried again at the next start.
@@ -121,7 +137,7 @@ impl JournalFile {
             self.temporary.clone(),
         ] {
             if is_removable(dir, &beside, left) {
-                dir.remove_file(&beside).or_else(ignore_missing)?;
+                remove_file_or_empty_dir(dir, &beside).or_else(ignore_missing)?;
             }
         }
         Ok(())
@@ -130,14 +146,9 @@ impl JournalFile {
     /// Restores the old file if the current file holds exactly the new bytes. If the current file
     /// holds other bytes, another program has changed it, and it is kept.
     fn restore_old_file(&self, dir: &Dir, copies: &Dir, prepared: &PlannedWrite) -> io::Result<()> {
-        let is_there = || -> io::Result<bool> {
-            let is_ours = dir.entry_id(&self.name).is_ok_and(|there| there == prepared.ours);
-            let is_after =
-                |bytes: Vec<u8>| ContentHash::of_bytes(&bytes).as_bytes() == &prepared.after;
-            Ok(is_ours && read_whole_if_small(dir, &self.name)?.is_some_and(is_after))
-        };
+        let is_there = || prepared.is_in_place(dir, &self.name);
         match prepared.way {
-            JournalWriteKind::Add if is_there()? => dir.remove_file(&self.name),
+            JournalWriteKind::Add if is_there()? => remove_file_or_empty_dir(dir, &self.name),
             JournalWriteKind::Replace if is_there()? => {
                 let old = old_file_name(&self.temporary);
                 // On file systems without hard links, the temporary file is the old file at this
@@ -146,6 +157,9 @@ impl JournalFile {
                 dir.rename_over(old, &self.name)
             }
             JournalWriteKind::InPlace => {
+                if let (Some(modes), Some(id)) = (prepared.modes, prepared.old) {
+                    restore_mode(dir, &self.name, id, modes)?;
+                }
                 let [old, new] = [self.temporary.clone(), new_content_name(&self.temporary)];
                 let (old, new) =
                     (read_whole_if_small(copies, &old)?, read_whole_if_small(copies, &new)?);
@@ -160,11 +174,50 @@ impl JournalFile {
             }
             // The rename never overwrites an entry that was created meanwhile.
             JournalWriteKind::Aside => match dir.rename_to_unused(&self.temporary, &self.name) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    // Without renames that never replace an entry, both names may exist for a
+                    // moment.
+                    let ids = [&self.temporary, &self.name].map(|name| dir.entry_id(name).ok());
+                    let is_same = ids[0].is_some() && ids[0] == ids[1];
+                    if is_same { dir.remove_file(&self.temporary) } else { Ok(()) }
+                }
                 other => other,
             },
             JournalWriteKind::Add | JournalWriteKind::Replace => Ok(()),
         }
+    }
+}
+
+impl PlannedWrite {
+    /// Returns whether an entry is the new entry of the call, and no other program has changed it.
+    fn is_in_place(&self, dir: &Dir, name: &OsStr) -> io::Result<bool> {
+        if !dir.entry_id(name).is_ok_and(|there| there == self.ours) {
+            return Ok(false);
+        }
+        let has_hash = |bytes: &[u8]| ContentHash::of_bytes(bytes).as_bytes() == &self.after;
+        match (self.kind, dir.entry_kind(name)?) {
+            (JournalEntryKind::File, FileKind::File) => match read_whole_if_small(dir, name) {
+                // The new mode of the file may deny this process to read it.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(true),
+                bytes => Ok(bytes?.is_some_and(|bytes| has_hash(&bytes))),
+            },
+            (JournalEntryKind::Link, FileKind::Link) => {
+                Ok(has_hash(dir.read_link(name)?.as_encoded_bytes()))
+            }
+            (JournalEntryKind::Directory, FileKind::Directory) => Ok(true),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Removes a file, a link or an empty directory. Keeps a directory that is not empty.
+fn remove_file_or_empty_dir(dir: &Dir, name: &OsStr) -> io::Result<()> {
+    if dir.entry_kind(name)? != FileKind::Directory {
+        return dir.remove_file(name);
+    }
+    match dir.remove_dir(name) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        other => other,
     }
 }
 
@@ -217,6 +270,7 @@ pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
             return Err(io::Error::other("directories are nested too deeply"));
         }
         let inner = dir.open_dir(name)?;
+        drop(inner.allow_owner_to_change());
         for entry in inner.entries(MAX_DIRECTORY_ENTRIES)?.0 {
             remove(&inner, &entry.name, depth + 1)?;
         }

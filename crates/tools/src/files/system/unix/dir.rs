@@ -130,16 +130,28 @@ impl Dir {
         Ok(OsString::from_vec(sys::readlinkat(&self.0, name, Vec::new())?.into_bytes()))
     }
 
+    /// Returns the permission bits of this directory.
+    pub(crate) fn mode_bits(&self) -> io::Result<u32> {
+        Ok(sys::fstat(&self.0)?.st_mode & 0o7777)
+    }
+
     /// Gives the owner of this directory all rights to it, if the owner is this user.
     pub(crate) fn allow_owner_to_change(&self) -> io::Result<()> {
         let stat = sys::fstat(&self.0)?;
         let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
         let wanted = mode | Mode::RWXU;
-        if mode == wanted { Ok(()) } else { Ok(sys::fchmod(&self.0, wanted)?) }
+        if mode == wanted {
+            return Ok(());
+        }
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
+        self.set_own_mode(wanted)
     }
 
     /// Creates a symbolic link.
     pub(crate) fn create_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
         Ok(sys::symlinkat(target, &self.0, name)?)
     }
 
@@ -159,6 +171,8 @@ impl Dir {
         name: &OsStr,
         audience: FileVisibility,
     ) -> io::Result<File> {
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
         let mode = match audience {
             FileVisibility::Owner => 0o600,
             FileVisibility::Everyone => 0o666,
@@ -167,11 +181,15 @@ impl Dir {
     }
 
     pub(crate) fn create_dir(&self, name: &OsStr) -> io::Result<()> {
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
         Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
     /// Renames a file. An existing file with the new name is replaced.
     pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
@@ -222,18 +240,22 @@ impl Dir {
         }
     }
 
-    /// Moves an entry that cannot have hard links, e.g. a directory. An empty placeholder is first
-    /// created at the new name, which fails if the new name already exists.
+    /// Moves an entry that cannot have hard links. An empty placeholder is first created at the new
+    /// name, which fails if the new name already exists. A directory needs no placeholder, because
+    /// it can only replace an empty directory.
     fn rename_over_placeholder(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
         let is_directory = self.entry_kind(from)? == FileKind::Directory;
         match is_directory {
-            true => dir.create_dir(to)?,
+            true if dir.entry_kind(to).is_ok() => return Err(Errno::EXIST.into()),
+            true => {}
             false => drop(dir.create_new_file(to, FileVisibility::Owner)?),
         }
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
         sys::renameat(&self.0, from, &dir.0, to).map_err(|error| {
-            // If the directory at the new name is not empty, another program has filled it, and it
-            // is not removed.
-            drop(if is_directory { dir.remove_dir(to) } else { dir.remove_file(to) });
+            if !is_directory {
+                drop(dir.remove_file(to));
+            }
             error.into()
         })
     }
@@ -332,7 +354,29 @@ impl Dir {
     /// Sets the mode of a file. This method is only for directories in which no other program can
     /// replace the file by a link.
     pub(crate) fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
         Ok(sys::chmodat(&self.0, name, Mode::from_raw_mode(mode), AtFlags::empty())?)
+    }
+
+    /// Sets the permission bits of a file or subdirectory. Fails for a link.
+    pub(crate) fn set_entry_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
+        let entry = Self(self.hold_open(name)?.into());
+        if FileType::from_raw_mode(sys::fstat(&entry.0)?.st_mode) == FileType::Symlink {
+            return Err(Errno::LOOP.into());
+        }
+        entry.set_own_mode(Mode::from_raw_mode(mode))
+    }
+
+    /// Sets the permission bits of the open file or directory.
+    fn set_own_mode(&self, mode: Mode) -> io::Result<()> {
+        match self.descriptor_path() {
+            // The mode cannot be changed through a descriptor that is only a path.
+            Some(path) => Ok(sys::chmod(path, mode)?),
+            None => Ok(sys::fchmod(&self.0, mode)?),
+        }
     }
 
     /// Returns the free space of the file system in bytes.
@@ -343,10 +387,14 @@ impl Dir {
 
     /// Removes an empty directory.
     pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
         Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        #[cfg(test)]
+        simulated_file_system::before_change()?;
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 }

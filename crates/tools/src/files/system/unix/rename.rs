@@ -36,6 +36,10 @@ pub(super) fn rename_with(
     if simulated_file_system::are_files_mounted() && manner == RenameMode::Exchange {
         return Some(Err(Errno::BUSY.into()));
     }
+    #[cfg(test)]
+    if let Err(error) = simulated_file_system::before_change() {
+        return Some(Err(error));
+    }
     let flags = match manner {
         RenameMode::Exchange => sys::RenameFlags::EXCHANGE,
         RenameMode::NoReplace => sys::RenameFlags::NOREPLACE,
@@ -62,6 +66,8 @@ pub(super) fn hard_link(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr)
     if simulated_file_system::lacks_links() {
         return Err(Errno::PERM.into());
     }
+    #[cfg(test)]
+    simulated_file_system::before_change()?;
     Ok(sys::linkat(from, name, to, new, AtFlags::empty())?)
 }
 
@@ -77,9 +83,14 @@ pub(crate) mod simulated_file_system {
     //! Simulates file systems with fewer features, for the current thread only. Each test runs in
     //! its own thread.
 
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
+    use std::io;
 
     use super::RenameMode;
+
+    /// A function that is called before each change. Its argument is the number of earlier changes.
+    /// If it fails, the change fails with the same error.
+    pub(crate) type BeforeChange = Box<dyn FnMut(usize) -> io::Result<()>>;
 
     /// The features of a simulated file system.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +116,30 @@ pub(crate) mod simulated_file_system {
 
     thread_local! {
         static SIMULATED: Cell<SimulatedFileSystem> = const { Cell::new(SimulatedFileSystem::FullFeatured) };
+    }
+
+    thread_local! {
+        static BEFORE_CHANGE: RefCell<Option<(usize, BeforeChange)>> = const { RefCell::new(None) };
+    }
+
+    /// Runs a function, and calls `hook` before each change of a file or directory by this thread.
+    /// Returns the result and the number of changes.
+    ///
+    /// If the hook fails for all changes from some number on, the files have the same state as if
+    /// the process had been killed before this change.
+    pub(crate) fn run_with_hook<T>(hook: BeforeChange, run: impl FnOnce() -> T) -> (T, usize) {
+        BEFORE_CHANGE.set(Some((0, hook)));
+        let done = run();
+        let changes = BEFORE_CHANGE.take().map_or(0, |(number, _)| number);
+        (done, changes)
+    }
+
+    pub(crate) fn before_change() -> io::Result<()> {
+        // The hook may change files too, so it is taken out while it runs.
+        let Some((number, mut hook)) = BEFORE_CHANGE.take() else { return Ok(()) };
+        let allowed = hook(number);
+        BEFORE_CHANGE.set(Some((number + 1, hook)));
+        allowed
     }
 
     /// Runs a function as if all files were on a simulated file system.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 
-use super::super::staged::StagedFile;
+use super::super::tests::stage_file;
 use super::super::{FileWrite, atomic_write, read_whole, write_all_with_progress};
 use super::{CrashProtection, RepairCopyLocation, ReplaceOrInPlace};
 use crate::error::{ErrorCode, ToolError};
@@ -17,38 +17,26 @@ use crate::files::state::journal::{
 use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
 use crate::files::undo::UndoPlan;
 use crate::files::workspace::Workspace;
-use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_workspace_with_undo};
-
-const OWNER: u32 = 65534;
+use crate::files::workspace::testing::{
+    TestWorkspace, UNPRIVILEGED_USER, run_without_privileges, set_user, test_workspace,
+    test_workspace_with_undo,
+};
 
 /// Runs a function as a user without root privileges, because root may write to every file.
 fn without_privileges(tree: &TestWorkspace, run: impl FnOnce()) {
     if rustix::process::geteuid().is_root() {
         let mut folders = vec![tree.outer_folder().to_owned()];
         while let Some(folder) = folders.pop() {
-            chown(&folder, Some(OWNER), None).unwrap();
+            chown(&folder, Some(UNPRIVILEGED_USER), None).unwrap();
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                chown(&path, Some(OWNER), None).unwrap();
+                chown(&path, Some(UNPRIVILEGED_USER), None).unwrap();
                 folders.extend(path.is_dir().then_some(path));
             }
         }
-        set_user(OWNER);
-        run();
-        set_user(0);
-    } else {
-        run();
     }
+    run_without_privileges(run);
     drop(fs::set_permissions(tree.path("."), Permissions::from_mode(0o755)));
-}
-
-/// Sets the user id of the current thread only. Each test runs in its own thread.
-#[expect(unsafe_code, reason = "no safe interface has it for one thread")]
-fn set_user(user: u32) {
-    // SAFETY: the call changes no memory. Root stays the saved user id, so that the test can
-    // restore it.
-    let set = unsafe { libc::syscall(libc::SYS_setresuid, user, user, 0) };
-    assert_eq!(set, 0);
 }
 
 /// Mounts a file system that only the current thread can see. Returns `false` if this is not
@@ -90,10 +78,7 @@ fn make_read_only(tree: &TestWorkspace) {
 
 fn protection(tree: &TestWorkspace, found: Option<&[u8]>) -> Result<CrashProtection, ToolError> {
     let at = tree.resolve("file");
-    CrashProtection::assess(
-        &tree.workspace,
-        &[FileWrite { path: &at, expected: found, bytes: b"new" }],
-    )
+    CrashProtection::assess(&tree.workspace, &[FileWrite::new(&at, found, b"new")])
 }
 
 fn words(protection: &CrashProtection) -> String {
@@ -161,7 +146,7 @@ fn an_unwritable_file_is_rejected_before_the_permission_request() {
         refused(inspect_entry(&tree.workspace, &tree.resolve("target")).unwrap_err());
         for path in ["added", "folder/added"] {
             let at = tree.resolve(path);
-            let change = FileWrite { path: &at, expected: None, bytes: b"new" };
+            let change = FileWrite::new(&at, None, b"new");
             refused(CrashProtection::assess(&tree.workspace, &[change]).unwrap_err());
         }
     });
@@ -230,7 +215,7 @@ fn a_state_folder_without_inodes_is_reported_and_remembered() {
                 make_read_only(&tree);
             }
             let at = tree.resolve("file");
-            let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"new" };
+            let change = FileWrite::new(&at, Some(b"old"), b"new");
             let permitted = protection(&tree, Some(b"old")).unwrap();
             assert_eq!(permitted.notes().count(), 0);
             let error =
@@ -257,7 +242,7 @@ fn a_late_failure_of_the_state_folder_is_reported_before_any_write() {
     without_privileges(&tree, || {
         let protection = protection(&tree, Some(b"old")).unwrap();
         let at = tree.resolve("file");
-        let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"new" };
+        let change = FileWrite::new(&at, Some(b"old"), b"new");
         let journal = tree.outer_folder().join("state/journal");
         fs::set_permissions(&journal, Permissions::from_mode(0o555)).unwrap();
         let written = write_all_with_progress(&tree.workspace, &[change], &protection, &mut |_| {});
@@ -279,9 +264,9 @@ fn an_unexpected_write_in_place_requires_a_new_preview() {
         set_user(0);
         chown(tree.path("file"), Some(0), None).unwrap();
         fs::set_permissions(tree.path("file"), Permissions::from_mode(0o666)).unwrap();
-        set_user(OWNER);
+        set_user(UNPRIVILEGED_USER);
         let at = tree.resolve("file");
-        let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"new" };
+        let change = FileWrite::new(&at, Some(b"old"), b"new");
         let permitted = protection(&tree, Some(b"old")).unwrap();
         assert!(!permitted.can_crash_mix_contents());
         let write =
@@ -315,9 +300,8 @@ fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
         repair_copy_location: RepairCopyLocation::StateFolder,
         ..ReplaceOrInPlace::default()
     };
-    let change = FileWrite { path: &at, expected: Some(b"old text"), bytes: b"new" };
-    let staged =
-        StagedFile::create(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
+    let change = FileWrite::new(&at, Some(b"old text"), b"new");
+    let staged = stage_file(tree, change, manner, temporary);
     let prepared: PlannedWrite = staged.journal_entry();
     journal.write_ready(vec![prepared]).unwrap();
     // Leave the files in the same state as a killed process would.

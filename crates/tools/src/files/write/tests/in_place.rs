@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use pretty_assertions::assert_eq;
 
-use super::super::staged::StagedFile;
 use super::super::{FileWrite, PreImage, ReplaceOrInPlace, atomic_write};
+use super::stage_file;
 use crate::error::ErrorCode;
 use crate::files::contents::equals_without_concurrent_change;
 use crate::files::workspace::testing::{test_workspace, test_workspace_with_undo};
@@ -51,15 +51,8 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     let tree = test_workspace(&[("file", "old")]);
     fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
     let at = tree.resolve("file");
-    let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-    let mut staged = StagedFile::create(
-        &tree.workspace,
-        change,
-        ReplaceOrInPlace::default(),
-        "beside".into(),
-        &mut |_| {},
-    )
-    .unwrap();
+    let change = FileWrite::new(&at, Some(b"old"), b"ours");
+    let mut staged = stage_file(&tree, change, ReplaceOrInPlace::default(), "beside".into());
     tree.write("theirs", "theirs");
     fs::rename(tree.path("theirs"), tree.path("file")).unwrap();
     let error = staged.commit().unwrap_err();

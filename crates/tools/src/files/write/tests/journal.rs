@@ -8,6 +8,7 @@ use crate::files::state::journal::{
 use crate::files::system::simulated_file_system;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use pretty_assertions::assert_eq;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
                 let prepared = prepared.map(|((ours, way), after)| {
                     let old = (way == JournalWriteKind::Replace)
                         .then(|| identity(&tree.path("replaced")));
-                    PlannedWrite { way, ours: *ours, old, after }
+                    PlannedWrite::new(way, *ours, old, after)
                 });
                 journal.write_ready(prepared.collect()).unwrap();
             }
@@ -204,6 +205,46 @@ fn recovery_moves_an_entry_back_unless_its_name_is_taken() {
         assert_eq!(tree.read("file"), if is_taken { "newer" } else { "old" });
         assert_eq!(tree.names(".").len(), 1 + usize::from(is_taken));
     }
+}
+
+/// The journal of an earlier version has neither kinds nor modes.
+#[test]
+fn a_journal_of_an_earlier_version_is_replayed() {
+    let tree = test_workspace(&[("replaced", "old"), ("aside", "old")]);
+    let folder = tree.outer_folder().join("journal");
+    fs::create_dir(&folder).unwrap();
+    let root = tree.workspace.cwd().to_owned();
+    let [first, second, third] = [0, 1, 2].map(|number| temporary_name(7, number));
+    fs::write(root.join("added"), "new").unwrap();
+    fs::rename(root.join("replaced"), root.join(&first)).unwrap();
+    fs::write(root.join("replaced"), "new").unwrap();
+    fs::rename(root.join("aside"), root.join(&third)).unwrap();
+    let text = |path: &dyn AsRef<OsStr>| format!("{:?}", path.as_ref().as_encoded_bytes());
+    let names = [("replaced", &first), ("added", &second), ("aside", &third)];
+    let names = names.map(|(name, temporary)| {
+        let [dir, name, temporary] = [text(&root), text(&name), text(temporary)];
+        format!(
+            r#"{{"dir":{{"Unix":{dir}}},"name":{{"Unix":{name}}},"temporary":{{"Unix":{temporary}}},"made":[]}}"#
+        )
+    });
+    let after = format!("{:?}", ContentHash::of_bytes(b"new").as_bytes());
+    let id = |name: &str| {
+        let metadata = fs::metadata(root.join(name)).unwrap();
+        format!("[{},{}]", metadata.dev(), metadata.ino())
+    };
+    let old = id(first.to_str().unwrap());
+    let ready = [
+        format!(r#"{{"way":"Replace","ours":{},"old":{old},"after":{after}}}"#, id("replaced")),
+        format!(r#"{{"way":"Add","ours":{},"old":null,"after":{after}}}"#, id("added")),
+        format!(r#"{{"way":"Aside","ours":[0,0],"old":null,"after":{:?}}}"#, [0; 32]),
+    ];
+    let (names, ready) = (names.join(","), ready.join(","));
+    let lines = format!("{{\"Begin\":[{names}]}}\n{{\"Ready\":[{ready}]}}\n");
+    fs::write(folder.join("call-1"), lines).unwrap();
+    recover_unlocked_journals(&folder);
+    assert_eq!(tree.names("."), ["aside", "replaced"]);
+    assert_eq!((tree.read("aside"), tree.read("replaced")), ("old".into(), "old".into()));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
 }
 
 #[test]
