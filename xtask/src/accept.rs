@@ -1,6 +1,6 @@
 //! `accept` and `bench`: measure the promises of the project.
 //!
-//! Each promise is a row of a table in `rows.rs`, `session_rows.rs`, `sandbox_rows.rs`,
+//! Each promise is a row of a table in `rows.rs`, `session_rows.rs`, `sandbox_rows.rs`, `preview_rows.rs`,
 //! `web_rows.rs` or `mcp_rows.rs`. A measured row prints one JSON line on stdout: `id`, `pass`,
 //! `value`, `target`, `n`, `seed`, `secs`, and additional figures. `value` is null if nothing could
 //! be measured. `target` is null if every value passes. `seed` is null if the row uses no
@@ -23,6 +23,7 @@ mod model_server;
 mod models;
 mod mutants;
 mod output;
+mod preview_rows;
 mod raw_agent;
 mod ripgrep;
 mod rows;
@@ -45,6 +46,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use self::mcp_rows::MCP_ROWS;
+use self::preview_rows::PREVIEW_ROWS;
 use self::rows::{BENCHES, ROWS};
 use self::run::RowRun;
 use self::sandbox_rows::SANDBOX_ROWS;
@@ -103,7 +105,7 @@ struct ReleasePrograms {
 
 /// Returns the rows of all tables.
 fn all_rows() -> impl Iterator<Item = &'static AcceptanceRow> + Clone {
-    [ROWS, SESSION_ROWS, SANDBOX_ROWS, WEB_ROWS, MCP_ROWS].into_iter().flatten()
+    [ROWS, SESSION_ROWS, SANDBOX_ROWS, PREVIEW_ROWS, WEB_ROWS, MCP_ROWS].into_iter().flatten()
 }
 
 /// Runs the row NAME, or all rows; the arguments are `NAME|all [--n N] [--seed S]`.

@@ -1,4 +1,4 @@
-//! A client of one session that answers every permission request with *allow once*.
+//! A client of one session that allows every permission request once, or only a preview.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,13 +14,15 @@ pub(super) struct AllowingClient {
     agent: RawAgent,
     session: Value,
     last_id: u64,
+    /// Whether the client selects the preview of a command if it is offered.
+    previews: bool,
 }
 
 impl AllowingClient {
     /// Starts an agent and opens a session in a folder.
     pub(super) fn start(command: &mut Command, cwd: &Path) -> Result<Self, TaskError> {
         let agent = RawAgent::start(command)?;
-        let mut client = Self { agent, session: Value::Null, last_id: 0 };
+        let mut client = Self { agent, session: Value::Null, last_id: 0, previews: false };
         let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
         client.request("initialize", &params)?;
         let (mut opened, _) =
@@ -29,13 +31,23 @@ impl AllowingClient {
         Ok(client)
     }
 
+    /// Selects the preview of each command.
+    pub(super) fn with_previews(self) -> Self {
+        Self { previews: true, ..self }
+    }
+
     pub(super) fn pid(&self) -> u32 {
         self.agent.pid()
     }
 
     /// Runs a turn, and returns the last final update of a call.
     pub(super) fn run_turn(&mut self) -> Result<Value, TaskError> {
-        let prompt = json!([{"type": "text", "text": "go"}]);
+        self.run_prompt("go")
+    }
+
+    /// Runs a turn with this prompt, and returns the last final update of a call.
+    pub(super) fn run_prompt(&mut self, text: &str) -> Result<Value, TaskError> {
+        let prompt = json!([{"type": "text", "text": text}]);
         let params = json!({"sessionId": self.session, "prompt": prompt});
         Ok(self.request("session/prompt", &params)?.1)
     }
@@ -71,8 +83,10 @@ impl AllowingClient {
 
     /// Answers a permission request.
     fn allow(&mut self, question: &Value) -> Result<(), TaskError> {
-        let mut options = question["params"]["options"].as_array().into_iter().flatten();
-        let allow = options.find(|option| option["kind"] == "allow_once");
+        let options = question["params"]["options"].as_array().into_iter().flatten();
+        let mut once = options.filter(|option| option["kind"] == "allow_once");
+        // The preview is the last option.
+        let allow = if self.previews { once.next_back() } else { once.next() };
         let outcome = json!({"outcome": "selected", "optionId": allow.map(|it| &it["optionId"])});
         let result = json!({"outcome": outcome});
         self.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))

@@ -1,0 +1,97 @@
+//! The rows for previews of commands.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use super::RowMeasure::{Failed, Programs};
+use super::allowing_client::AllowingClient;
+use super::figures::{isolated_command, median, read_memory_mib};
+use super::scratch::ScratchFolders;
+use super::{AcceptanceRow, ReleasePrograms};
+use crate::process::{TaskError, run_expecting_success};
+
+/// The rows of the command `accept` for previews of commands.
+pub(super) const PREVIEW_ROWS: &[AcceptanceRow] = &[
+    AcceptanceRow {
+        name: "previews",
+        what: "failed tests of previews, which compare n random commands with their effects in a \
+               copy",
+        n: 1000,
+        target: Some(0.0),
+        measure: Failed(
+            "SANDBOX_TESTS_REQUIRE=namespaces PREVIEWED_COMMANDS=n test --profile laws \
+             -p callboard --all-features --test it -- previews",
+        ),
+    },
+    AcceptanceRow {
+        name: "preview-cost",
+        what: "additional ms of a command in this repository that is previewed and then allowed, \
+               median of n pairs",
+        n: 50,
+        target: Some(60.0),
+        measure: Programs(extra_preview_ms),
+    },
+    AcceptanceRow {
+        name: "preview-memory",
+        what: "peak memory in MiB of an agent that previews a command which changes n files of \
+               20,000 bytes",
+        n: 500,
+        target: Some(64.0),
+        measure: Programs(preview_memory),
+    },
+];
+
+/// Copies this repository, and starts an agent in the copy.
+fn start(built: &ReleasePrograms, scratch: &ScratchFolders) -> Result<AllowingClient, TaskError> {
+    let project = scratch.cwd().join("project");
+    if !project.exists() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut clone = Command::new("git");
+        clone.args(["clone", "--quiet"]).arg(repository).arg(&project);
+        run_expecting_success(&mut clone)?;
+    }
+    let mut command = isolated_command(&built.callboard, scratch);
+    command.args(["acp", "--ephemeral", "--model", "direct", "--mode", "ask"]);
+    AllowingClient::start(&mut command, &project)
+}
+
+/// Runs a command n times with a preview and n times without. Returns the median difference of the
+/// times of their turns, in milliseconds.
+fn extra_preview_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("preview")?;
+    let (mut plain, mut previewed) =
+        (start(built, &scratch)?, start(built, &scratch)?.with_previews());
+    // The first command creates the network of the session.
+    let (_, _) = (append_line(&mut plain)?, append_line(&mut previewed)?);
+    let pair = |_| Ok(append_line(&mut previewed)? - append_line(&mut plain)?);
+    Ok(median((0..n).map(pair).collect::<Result<_, TaskError>>()?))
+}
+
+/// Runs a command that changes one file, and returns the milliseconds until its turn has ended.
+fn append_line(client: &mut AllowingClient) -> Result<f64, TaskError> {
+    let begun = Instant::now();
+    let ended = client.run_prompt("run echo more >> CHANGELOG.md")?;
+    match &ended["status"] {
+        status if status == "completed" => Ok(begun.elapsed().as_secs_f64() * 1000.0),
+        other => Err(TaskError::Failed(format!("the command has the status {other}"))),
+    }
+}
+
+/// Previews a command that changes n files, and returns the peak memory of the agent in MiB.
+fn preview_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("preview")?;
+    let mut client = start(built, &scratch)?.with_previews();
+    let folder = scratch.cwd().join("project/many");
+    let text = "a line of a text file\n".repeat(1000);
+    let written = fs::create_dir(&folder).and_then(|()| {
+        (0..n).try_for_each(|number| fs::write(folder.join(number.to_string()), &text))
+    });
+    written.map_err(|error| TaskError::Failed(error.to_string()))?;
+    let ended = client.run_prompt("run sed -i s/line/row/ many/*")?;
+    if ended["status"] != "completed" {
+        return Err(TaskError::Failed(format!("the command ended with {ended}")));
+    }
+    read_memory_mib(client.pid(), "VmHWM:")
+}
