@@ -99,7 +99,7 @@ impl TestTerminal {
 
 #[test]
 fn the_user_is_asked_at_the_terminal_even_if_standard_input_is_a_pipe() {
-    let exec = "\"$0\" exec --model direct 'run touch made'";
+    let exec = "\"$0\" exec --no-sandbox --model direct 'run touch made'";
     for line in [exec, &format!("echo context | {exec}")] {
         for allows in [true, false] {
             let scratch = Scratch::new();
@@ -118,9 +118,9 @@ fn the_user_is_asked_at_the_terminal_even_if_standard_input_is_a_pipe() {
 
 #[test]
 fn an_invalid_answer_is_explained_and_letters_are_answers() {
-    let exec = "exec \"$0\" exec --model direct 'run touch made'";
+    let exec = "exec \"$0\" exec --no-sandbox --model direct 'run touch made'";
     // The second call is asked about too, so the letters allow and reject only once.
-    let twice = "exec \"$0\" exec --model direct 'run touch made\nrun touch made'";
+    let twice = "exec \"$0\" exec --no-sandbox --model direct 'run touch made\nrun touch made'";
     for (exec, answers, code, is_made, says) in [
         (exec, vec!["maybe", "y"], 0, true, "Type a number from 1 to 5, y to allow"),
         (exec, vec!["0", "N"], 1, false, "Type a number from 1 to 5, y to allow"),
@@ -158,7 +158,7 @@ fn the_user_is_asked_in_the_language_of_the_locale() {
 #[test]
 fn exec_waits_for_no_answer_if_the_question_cannot_be_shown() {
     let scratch = Scratch::new();
-    let exec = "\"$0\" exec --model direct 'run touch made'";
+    let exec = "\"$0\" exec --no-sandbox --model direct 'run touch made'";
     let terminal =
         TestTerminal::run(&scratch, &format!("{{ {exec}; echo code $? >&2; }} | head -c 1"));
     let (_, shown) = terminal.end();

@@ -40,6 +40,7 @@ mod modes;
 mod options;
 mod permission;
 mod picture;
+mod previews;
 mod raw_client;
 mod rejection_reasons;
 mod remembered_permissions;

@@ -18,6 +18,7 @@ use std::time::Duration;
 use acp_lifecycle::title;
 use acp_mcp::McpServerConfig;
 use acp_tools::WebSearch;
+use acp_tools::sandbox::PreviewSetting;
 use callboard_models::check_model_spec;
 use callboard_models::provider::{ApiKey, Provider, ToolCalling};
 use callboard_process::env::is_secret;
@@ -89,6 +90,8 @@ pub(crate) struct Config {
     pub(crate) locale: Option<SourcedValue<String>>,
     /// Additional environment variables for commands.
     pub(crate) env_pass: Option<SourcedValue<Vec<String>>>,
+    /// When commands run on copies of the project folders first.
+    pub(crate) command_preview: SourcedValue<PreviewSetting>,
     /// Whether sessions are stored.
     pub(crate) stores_sessions: SourcedValue<bool>,
     session_keep_days: SourcedValue<u64>,
@@ -193,6 +196,10 @@ impl Config {
         }
         let check_spec = |name: &String| check_model_spec(name).map_err(|error| error.to_string());
         file.check_value(model.as_ref(), check_spec)?;
+        let command_preview = match written.terminal.preview {
+            Some(preview) => file.convert_value(preview, |id| parse_command_preview(&id))?,
+            None => SourcedValue { value: PreviewSetting::default(), source: ValueSource::Default },
+        };
         let env_pass = written.terminal.env_pass;
         file.check_value(env_pass.as_ref(), |names| check_env_pass(names))?;
         let stores_sessions = match (flags.ephemeral, written.sessions.enabled) {
@@ -220,6 +227,7 @@ impl Config {
             mode,
             locale,
             env_pass,
+            command_preview,
             stores_sessions,
             session_keep_days,
             session_bytes,
@@ -306,6 +314,21 @@ fn unknown_mode_message() -> String {
     let names: Vec<_> =
         PermissionMode::all().iter().map(|mode| format!("`{}`", mode.id())).collect();
     format!("mode must be one of {}", names.join(", "))
+}
+
+fn parse_command_preview(id: &str) -> Result<PreviewSetting, String> {
+    let all = [PreviewSetting::Never, PreviewSetting::Offer, PreviewSetting::Always];
+    let found = all.into_iter().find(|preview| command_preview_id(*preview) == id);
+    found.ok_or_else(|| "preview must be one of `never`, `offer`, `always`".to_owned())
+}
+
+/// Returns the value of `terminal.preview` in the configuration.
+fn command_preview_id(preview: PreviewSetting) -> &'static str {
+    match preview {
+        PreviewSetting::Never => "never",
+        PreviewSetting::Always => "always",
+        _ => "offer",
+    }
 }
 
 /// Checks that a base URL has a host and uses http or https.

@@ -394,16 +394,13 @@ impl Screen {
 /// The number of the signal that Ctrl-C sends, in POSIX.
 const SIGINT: u8 = 2;
 
-/// Returns the option that an answer means. A word is an answer only if exactly one option has its
-/// kind.
+/// Returns the option that an answer means. A word means the first option of its kind, because agents
+/// list the preview of a command after the option that runs it.
 fn find_option<'a>(options: &'a [PermissionOption], answer: &str) -> Option<&'a PermissionOption> {
-    let only_of_kind = |kind| {
-        let mut found = options.iter().filter(|option| option.kind == kind);
-        found.next().filter(|_| found.next().is_none())
-    };
+    let first_of_kind = |kind| options.iter().find(|option| option.kind == kind);
     match answer.to_lowercase().as_str() {
-        "y" | "yes" | "j" | "ja" => only_of_kind(PermissionOptionKind::AllowOnce),
-        "n" | "no" | "nein" => only_of_kind(PermissionOptionKind::RejectOnce),
+        "y" | "yes" | "j" | "ja" => first_of_kind(PermissionOptionKind::AllowOnce),
+        "n" | "no" | "nein" => first_of_kind(PermissionOptionKind::RejectOnce),
         number => options.get(number.parse::<usize>().ok()?.checked_sub(1)?),
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
 use acp_mcp::McpServerConfig;
 use acp_store::{SessionStore, SessionStoreError};
-use acp_tools::sandbox::CommandIsolation;
+use acp_tools::sandbox::{CommandIsolation, PreviewSetting};
 use acp_tools::{Registry, ToolRole, WebSearch};
 use acp_transport::{Transport, TransportCounters};
 use acp_types::meta::DEFAULT_KEY;
@@ -92,6 +92,7 @@ pub struct CodingAgent {
     /// Text that says what the user can do if no sandbox works. `None` if commands run without a
     /// sandbox.
     sandbox_remedy: Option<Arc<str>>,
+    command_preview: PreviewSetting,
     /// The MCP servers of each session, in addition to the servers that the client names.
     mcp_servers: Arc<[McpServerConfig]>,
     /// Time for which the first prompt of a session waits for servers that are starting.
@@ -141,6 +142,7 @@ impl CodingAgent {
             stored: None,
             retention: None,
             sandbox_remedy: None,
+            command_preview: PreviewSetting::default(),
             mcp_servers: Arc::default(),
             server_wait: limits::SERVER_WAIT,
             web_search: None,
@@ -269,6 +271,13 @@ impl CodingAgent {
     #[must_use]
     pub fn with_command_sandbox(self, remedy: impl Into<Arc<str>>) -> Self {
         Self { sandbox_remedy: Some(remedy.into()), ..self }
+    }
+
+    /// Sets when commands run on copies of the project folders first. Without a sandbox, commands
+    /// have no preview.
+    #[must_use]
+    pub fn with_command_preview(self, command_preview: PreviewSetting) -> Self {
+        Self { command_preview, ..self }
     }
 
     /// Sets the models that sessions can choose among. The initial model need not be one of them.

@@ -112,6 +112,61 @@ made-names-unknown = Das Projekt ist zu groß, um alle ausführbaren Dateien und
 refused-hosts = Abgelehnte Verbindungen: { $hosts }
 sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern und nur erlaubte Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
 
+preview-question = Der Befehl lief in einer Kopie der Projektordner, ohne Zugang zum Netz. Wenn du es erlaubst, werden genau diese Änderungen in die Projektordner übernommen.
+preview-no-changes = Der Befehl lief in einer Kopie der Projektordner, ohne Zugang zum Netz. Er hat keine Dateien geändert.
+preview-applied = Der Befehl lief in einer Kopie der Projektordner, ohne Zugang zum Netz. Seine Änderungen wurden erlaubt und in die Projektordner übernommen.
+preview-rejected = Der Befehl lief nur in einer Kopie der Projektordner. Seine Änderungen wurden nicht übernommen.
+preview-again = Ein anderes Programm hat dieselben Dateien geändert, deshalb lief der Befehl noch einmal in einer neuen Kopie.
+preview-failed-command = Der Befehl ist gescheitert ({ $how }).
+preview-path-note = { $path }: { $what }
+preview-folder = Legt den Ordner { $path } an
+preview-mode = Die Dateirechte von { $path } ändern sich von { $before } zu { $after }.
+preview-executable = Die neue Datei { $path } ist ausführbar (Rechte { $after }).
+preview-no-text = Der neue Inhalt von { $path } ist kein Text: { $bytes ->
+    [one] { $bytes-text } Byte
+   *[other] { $bytes-text } Byte
+}.
+preview-link = Legt { $path } an, einen Link auf { $target }.
+preview-repository = Im Ordner .git { $files ->
+    [one] ändert sich { $files-text } Datei
+   *[other] ändern sich { $files-text } Dateien
+}. Diese Änderungen werden nicht gezeigt.
+preview-generated = { $path } ändert sich: { $files ->
+    [one] { $files-text } Datei
+   *[other] { $files-text } Dateien
+}, { $bytes ->
+    [one] { $bytes-text } Byte
+   *[other] { $bytes-text } Byte
+}. Sein Inhalt wird automatisch erzeugt; diese Änderungen werden nicht gezeigt und können nicht rückgängig gemacht werden.
+preview-generated-removed = { $path } ändert sich: { $files ->
+    [one] { $files-text } Datei
+   *[other] { $files-text } Dateien
+}, { $bytes ->
+    [one] { $bytes-text } Byte
+   *[other] { $bytes-text } Byte
+}; { $removed ->
+    [one] { $removed-text } Datei oder Ordner wird
+   *[other] { $removed-text } Dateien und Ordner werden
+} entfernt. Sein Inhalt wird automatisch erzeugt; diese Änderungen werden nicht gezeigt und können nicht rückgängig gemacht werden.
+preview-skipped-modes = Nicht übernommen: neue Rechte der Ordner { $names }.
+preview-hidden = Manche Inhalte werden nicht gezeigt, weil das Lesen eine Erlaubnis braucht: { $names }
+preview-denied = Eine Regel verbietet, { $path } zu ändern, deshalb wird keine der Änderungen übernommen.
+preview-not-for = Die Konfiguration verlangt eine Vorschau (terminal.preview), aber Befehle im Hintergrund oder mit Eingabe haben keine. Wenn du den Befehl erlaubst, ändert er die Projektordner direkt.
+no-preview-network-unknown = er wahrscheinlich ein Netz braucht, das eine Vorschau nicht hat
+preview-skipped = Nicht übernommen: { $names }. Neue geschützte Namen, Sockets, Pipes und Geräte werden nie übernommen.
+preview-unavailable = Die Konfiguration verlangt eine Vorschau (terminal.preview), aber in diesen Projektordnern ist keine möglich. Wenn du den Befehl erlaubst, ändert er sie direkt.
+no-preview = Für den Befehl gibt es keine Vorschau, weil { $why }. Im Projekt wurde nichts geändert.
+no-preview-question = Wenn du den Befehl jetzt erlaubst, läuft er in den Projektordnern, und seine Änderungen können nicht rückgängig gemacht werden.
+no-preview-outdated = andere Programme dieselben Dateien immer wieder ändern
+no-preview-network = er sich mit { $hosts } verbinden will und eine Vorschau kein Netz hat
+no-preview-large = er mehr als { $paths-text } Pfade oder { $mebibytes-text } MiB ändert
+no-preview-hard-links = er { $path } ändert, eine Datei mit mehreren Hardlinks, die eine Kopie trennt
+no-preview-rename = er gescheitert ist, wahrscheinlich weil sich Ordner des Projekts in einer Kopie nicht umbenennen lassen
+no-preview-unreadable = { $path } nicht verglichen werden kann ({ $why })
+no-preview-inapplicable = seine Änderungen nicht übernommen werden können ({ $why })
+no-preview-timeout = er nicht innerhalb der Zeitgrenze endete
+no-preview-sandbox = keine Kopie der Projektordner möglich ist ({ $why })
+
 change-add = Legt { $path } an
 change-modify = Ändert { $path }
 change-delete = Löscht { $path }

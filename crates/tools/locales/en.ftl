@@ -112,6 +112,61 @@ made-names-unknown = The project is too large to find all executable files and n
 refused-hosts = Connections were refused to: { $hosts }
 sandbox-stopped = The command ran in a sandbox: it can change only the project folders and /tmp, and reach only hosts that the user permits. This may have stopped it: { $line }. If so, call again with outside_sandbox; the user is then asked.
 
+preview-question = The command ran on a copy of the project folders, without network access. If you allow it, exactly these changes are applied to the project folders.
+preview-no-changes = The command ran on a copy of the project folders, without network access. It changed no files.
+preview-applied = The command ran on a copy of the project folders, without network access. Its changes were allowed and are now applied to the project folders.
+preview-rejected = The command ran only on a copy of the project folders. Its changes were not applied.
+preview-again = Another program changed the same files, so the command ran again on a new copy.
+preview-failed-command = The command failed ({ $how }).
+preview-path-note = { $path }: { $what }
+preview-folder = Adds the folder { $path }
+preview-mode = The file permissions of { $path } change from { $before } to { $after }.
+preview-executable = The new file { $path } is executable (permissions { $after }).
+preview-no-text = The new content of { $path } is not text: { $bytes ->
+    [one] { $bytes-text } byte
+   *[other] { $bytes-text } bytes
+}.
+preview-link = Adds { $path }, a link to { $target }.
+preview-repository = In the folder .git, { $files ->
+    [one] { $files-text } file changes
+   *[other] { $files-text } files change
+}. These changes are not shown.
+preview-generated = { $path } changes: { $files ->
+    [one] { $files-text } file
+   *[other] { $files-text } files
+}, { $bytes ->
+    [one] { $bytes-text } byte
+   *[other] { $bytes-text } bytes
+}. Its content is generated, so these changes are not shown and cannot be undone.
+preview-generated-removed = { $path } changes: { $files ->
+    [one] { $files-text } file
+   *[other] { $files-text } files
+}, { $bytes ->
+    [one] { $bytes-text } byte
+   *[other] { $bytes-text } bytes
+}; { $removed ->
+    [one] { $removed-text } file or folder is
+   *[other] { $removed-text } files and folders are
+} removed. Its content is generated, so these changes are not shown and cannot be undone.
+preview-skipped-modes = Not applied: new permissions of the folders { $names }.
+preview-hidden = Some content is not shown, because reading it needs permission: { $names }
+preview-denied = A rule denies changing { $path }, so none of the changes are applied.
+preview-not-for = The configuration requires a preview (terminal.preview), but commands in the background or with input have none. If you allow the command, it changes the project folders directly.
+no-preview-network-unknown = it probably needs a network, which a preview does not have
+preview-skipped = Not applied: { $names }. New protected names, sockets, pipes and devices are never applied.
+preview-unavailable = The configuration requires a preview (terminal.preview), but no preview works in these project folders. If you allow the command, it changes them directly.
+no-preview = The command cannot be previewed, because { $why }. No project file was changed.
+no-preview-question = If you allow the command now, it runs in the project folders, and its changes cannot be undone.
+no-preview-outdated = other programs keep changing the same files
+no-preview-network = it wants to connect to { $hosts }, and a preview has no network
+no-preview-large = it changes more than { $paths-text } paths or { $mebibytes-text } MiB
+no-preview-hard-links = it changes { $path }, which has several hard links, and a copy separates them
+no-preview-rename = it failed, probably because folders of the project cannot be renamed in a copy
+no-preview-unreadable = { $path } cannot be compared ({ $why })
+no-preview-inapplicable = its changes cannot be applied ({ $why })
+no-preview-timeout = it did not end within its time limit
+no-preview-sandbox = no copy of the project folders can be made ({ $why })
+
 change-add = Adds { $path }
 change-modify = Changes { $path }
 change-delete = Deletes { $path }

@@ -1,5 +1,6 @@
 //! The files of a session: project folders, reading, writing, and undo.
 
+pub(crate) mod apply;
 pub mod content_hash;
 mod contents;
 pub mod encoding;

@@ -30,6 +30,7 @@ pub mod registry;
 pub mod sandbox;
 mod schema;
 pub mod search;
+mod shown_changes;
 pub mod tool;
 #[cfg(feature = "web")]
 mod web;

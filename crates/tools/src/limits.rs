@@ -228,8 +228,13 @@ pub(crate) const MAX_REWIND_PATHS: usize = 10_000;
 /// Time after the end of a session until the data for undoing its changes is deleted.
 pub(crate) const MAX_UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Maximum size of the journal of one call.
-pub(crate) const MAX_JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
+/// Maximum size of the journal of one call. The journal of [`MAX_JOURNAL_ENTRIES`] entries has this
+/// size if their paths have about 1,000 bytes.
+pub(crate) const MAX_JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Maximum number of entries of one journal: files, links, directories and removed entries. A call
+/// also creates the missing parent folders of its paths.
+pub(crate) const MAX_JOURNAL_ENTRIES: usize = 2 * MAX_PATHS_PER_APPLIED_PREVIEW;
 
 /// Maximum number of files that are counted in a directory before the directory is moved or
 /// deleted.
@@ -259,6 +264,14 @@ pub(crate) const MAX_CHANGE_LOCATIONS: usize = 20;
 
 /// Maximum number of files that one call edits.
 pub(crate) const MAX_FILES_PER_EDIT_CALL: usize = 200;
+
+/// Maximum number of paths that the application of one previewed command changes. A removed folder
+/// counts as one path.
+pub(crate) const MAX_PATHS_PER_APPLIED_PREVIEW: usize = 2_000;
+
+/// Maximum total size of all files that the application of one previewed command writes, before and
+/// after the change.
+pub(crate) const MAX_BYTES_PER_APPLIED_PREVIEW: usize = 256 * 1024 * 1024;
 
 /// Maximum number of edits in one call. An edit that replaces all occurrences in a file counts as
 /// one.
@@ -307,6 +320,21 @@ pub(crate) const MAX_INLINE_RESULT_BYTES: usize = MAX_MODEL_OUTPUT_BYTES;
 /// Maximum size of the file that contains the whole output of a command. If output was omitted, the
 /// file has an additional line. Even with this line, the file can be read to its end.
 pub(crate) const MAX_OUTPUT_FILE_BYTES: u64 = MAX_WHOLE_FILE_BYTES - MAX_TRUNCATION_NOTE_BYTES;
+
+/// Maximum total size of the files that a previewed command changes: the sum of their sizes before
+/// and after the changes. Files in generated folders do not count.
+pub(crate) const MAX_PREVIEWED_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Maximum number of entries of one layer, i.e. of changed paths in one project folder. Entries in
+/// generated folders count.
+pub(crate) const MAX_LAYER_ENTRIES: usize = 200_000;
+
+/// Time for which a previewed command may still run after it could not connect to a host.
+pub(crate) const PREVIEW_NETWORK_GRACE: Duration = Duration::from_secs(3);
+
+/// Maximum number of runs of a command for its preview. The command runs again if other programs
+/// change the same files.
+pub(crate) const MAX_PREVIEW_RUNS: u32 = 3;
 
 /// Maximum number of processes and threads that a command in a sandbox may have.
 pub(crate) const MAX_SANDBOX_PROCESSES: u64 = 4096;

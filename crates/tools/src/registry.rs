@@ -1,7 +1,6 @@
 //! The tools of a session. A registry holds their names, schemas and titles, and dispatches calls.
 
 pub(crate) mod arguments;
-mod changes;
 mod live_tools;
 mod prepared_call;
 mod results;

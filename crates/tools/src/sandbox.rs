@@ -10,9 +10,11 @@ mod made_names;
 #[cfg(not(unix))]
 #[path = "sandbox/made_names_portable.rs"]
 mod made_names;
+mod preview;
 mod private_folder;
 mod protected_copies;
 mod protected_names;
+mod proxied_network;
 mod proxy;
 mod server_lease;
 mod session_sandbox;
@@ -25,9 +27,24 @@ use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
 pub(crate) use command_lease::{SandboxFindings, SandboxLease};
+pub(crate) use preview::{CommandChanges, PreviewLease, PreviewObstacle};
 pub use server_lease::ServerLease;
-pub(crate) use session_sandbox::find_refusal;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
+pub(crate) use session_sandbox::{find_refusal, shows_missing_network, shows_refused_rename};
+
+/// When commands run on copies of the project folders first, so that the user sees their changes
+/// before they are made. This needs a sandbox with namespaces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PreviewSetting {
+    /// Never.
+    Never,
+    /// If the user selects it in the permission request.
+    #[default]
+    Offer,
+    /// Before every command that runs in the sandbox and not in the background.
+    Always,
+}
 
 /// Returns the sandbox policy for commands in a workspace.
 ///

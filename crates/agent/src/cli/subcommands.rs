@@ -115,6 +115,7 @@ fn create_configured_agent(
     let wait = config.first_prompt_wait.as_ref().map(|wait| Duration::from_secs(wait.value));
     let wait = wait.or(default_wait);
     let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
+    let preview = config.command_preview.value;
     let agent = create_base_agent(model, env, isolation).with_mode(mode);
     let agent = match stored {
         Some(folder) => agent
@@ -125,6 +126,7 @@ fn create_configured_agent(
     let agent = agent
         .with_catalogue(Arc::new(choices))
         .with_env_pass(env_pass)
+        .with_command_preview(preview)
         .with_mcp_servers(servers, wait);
     let agent = match search {
         Some(search) => agent.with_web_search(search),

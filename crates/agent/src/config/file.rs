@@ -32,6 +32,7 @@ pub(super) struct ParsedConfig {
 #[serde(deny_unknown_fields)]
 pub(super) struct TerminalSection {
     pub(super) env_pass: Option<SourcedValue<Vec<String>>>,
+    pub(super) preview: Option<SourcedValue<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,7 +5,7 @@ use acp_tools::WebSearch;
 use callboard_models::provider::Provider;
 use serde::Serialize;
 
-use super::{Config, SourcedValue, ValueSource};
+use super::{Config, SourcedValue, ValueSource, command_preview_id};
 
 /// A value of the configuration, as it is displayed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +26,9 @@ impl Config {
             self.display_row("mode", Some(&self.mode), |mode| mode.id().to_owned()),
             self.display_row("locale", self.locale.as_ref(), Clone::clone),
             self.display_row("terminal.env_pass", self.env_pass.as_ref(), |names| names.join(", ")),
+            self.display_row("terminal.preview", Some(&self.command_preview), |preview| {
+                command_preview_id(*preview).to_owned()
+            }),
             self.display_row("sessions.enabled", Some(&self.stores_sessions), ToString::to_string),
             self.display_row(
                 "sessions.keep_days",

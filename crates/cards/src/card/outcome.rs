@@ -124,7 +124,7 @@ impl Card {
         }
         let (code, signal) = self.exit_status();
         let is_timeout = end.reason == Some(CallEndReason::Timeout);
-        let exit = exit_text(code, signal, words).filter(|_| !is_timeout);
+        let exit = exit_text(code.filter(|code| *code != 0), signal, words).filter(|_| !is_timeout);
         let timeout = sentence.clone().filter(|_| is_timeout);
         let better = timeout.or(exit);
         let is_text = better.is_none() && stated_reason.is_some();

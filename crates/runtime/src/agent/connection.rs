@@ -416,7 +416,8 @@ impl Connection {
         let isolation = self.agent.sandbox_remedy.as_deref().map(CommandIsolation::create);
         let context = Context::new(Arc::new(workspace))
             .with_env(tools.env.clone())
-            .with_command_isolation(isolation.unwrap_or_default());
+            .with_command_isolation(isolation.unwrap_or_default())
+            .with_command_preview(self.agent.command_preview);
         let mcp_servers = Vec::new();
         Ok(PreparedSession { context, tools, mcp_servers, stored_rules, folder })
     }

@@ -16,7 +16,7 @@ use crate::limits::{
     BACKGROUND_START_WAIT, DEFAULT_COMMAND_WAIT, MAX_COMMAND_TIMEOUT, MAX_SANDBOX_REASON_BYTES,
 };
 use crate::note::Note;
-use crate::sandbox::{CommandIsolation, SandboxLease};
+use crate::sandbox::{CommandIsolation, PreviewSetting, SandboxLease};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
     ToolOutput, ToolPreview, run_on_blocking_thread,
@@ -24,10 +24,13 @@ use crate::tool::{
 use callboard_process::{ShellCommand, Streams, WindowSize};
 use callboard_sandbox::NetworkAccess;
 
+use self::preview::PreviewEnd;
+
 pub(super) mod background;
 mod client_terminal;
 mod command_report;
 mod local_process;
+mod preview;
 pub(super) mod risks;
 
 /// The tool `terminal`.
@@ -77,6 +80,10 @@ pub(crate) struct Plan {
     cwd_path: WorkspacePath,
     cwd_handle: Arc<Dir>,
     has_sandbox: bool,
+    /// The effects for which permission is requested again if the command cannot be previewed.
+    effects: Effects,
+    /// The notes of the permission request.
+    notes: Vec<Note>,
     /// The parts of the sandbox that belong to the command. Set just before the command starts.
     lease: Option<SandboxLease>,
 }
@@ -197,8 +204,20 @@ impl Tool for Terminal {
             (outside_sandbox, asks_background),
             context,
         );
+        let is_interactive = matches!(command.streams, Streams::Interactive(_));
+        let can_preview = effects.has_sandbox() && !asks_background && !is_interactive;
+        let (effects, preview_note) = match (context.command_preview, can_preview) {
+            (PreviewSetting::Always, false) if effects.has_sandbox() => {
+                (effects.always_ask(), Some(Note::new("preview-not-for")))
+            }
+            (_, false) => (effects, None),
+            (setting, true) => mark_preview(effects, setting, context).await?,
+        };
+        let notes: Vec<_> = sandbox_note.into_iter().chain(note).chain(preview_note).collect();
         let plan = Plan {
             has_sandbox: effects.has_sandbox(),
+            effects: effects.clone(),
+            notes: notes.clone(),
             lease: None,
             command,
             cwd_path: at,
@@ -207,7 +226,6 @@ impl Tool for Terminal {
             foreground_wait: patience,
             is_background_requested: asks_background,
         };
-        let notes = sandbox_note.into_iter().chain(note).collect();
         Ok(ToolPreview { effects, notes, pre_image, cwd: Some(cwd), ..ToolPreview::new(plan) })
     }
 
@@ -217,13 +235,26 @@ impl Tool for Terminal {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let network = if grant.is_answer() { NetworkAccess::Host } else { NetworkAccess::None };
-        let mut plan = pinned.release(grant)?;
+        let mut network = if grant.is_answer() { NetworkAccess::Host } else { NetworkAccess::None };
+        let is_for_preview = grant.is_for_preview();
+        let mut plan = match is_for_preview {
+            true => pinned.release_for_preview(grant)?,
+            false => pinned.release(grant)?,
+        };
         open::require_same_directory(
             &invocation.context.workspace,
             &plan.cwd_path,
             &plan.cwd_handle,
         )?;
+        if is_for_preview {
+            match preview::run_preview(&plan, invocation).await? {
+                PreviewEnd::Finished(output) => return Ok(output),
+                PreviewEnd::NoPreview(obstacle) => {
+                    preview::request_run_without_preview(&plan, &obstacle, invocation).await?;
+                    network = NetworkAccess::Host;
+                }
+            }
+        }
         if plan.has_sandbox {
             let (command, lease) = confine_command(plan.command, network, invocation).await?;
             (plan.command, plan.lease) = (command, Some(lease));
@@ -267,6 +298,31 @@ fn mark_effects_by_isolation(
             (effects.always_ask(), Some(note))
         }
     }
+}
+
+/// Marks the effects of a command according to the setting, if previews work. If the setting requires a
+/// preview, but previews do not work, the call asks each time, and the returned note states the reason.
+async fn mark_preview(
+    effects: Effects,
+    setting: PreviewSetting,
+    context: &Context,
+) -> Result<(Effects, Option<Note>), ToolError> {
+    if setting == PreviewSetting::Never {
+        return Ok((effects, None));
+    }
+    let isolation = context.isolation.clone();
+    let can_preview = context.run_blocking(move |workspace| match &*isolation {
+        CommandIsolation::Sandbox(sandbox) => Ok(sandbox.can_preview(workspace)),
+        _ => Ok(false),
+    });
+    Ok(match (can_preview.await?, setting) {
+        (true, PreviewSetting::Always) => (effects.with_required_preview(), None),
+        (true, _) => (effects.with_preview_offer(), None),
+        (false, PreviewSetting::Always) => {
+            (effects.always_ask(), Some(Note::new("preview-unavailable")))
+        }
+        (false, _) => (effects, None),
+    })
 }
 
 /// Returns a command that runs in the sandbox of the session. The caller must keep the lease while

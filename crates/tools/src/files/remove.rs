@@ -22,13 +22,12 @@ use crate::files::encoding::DecodedText;
 use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
 use crate::files::system::{Dir, FileKind};
-use crate::files::workspace::errors::explain_backup_error;
 use crate::files::workspace::open::{self, EntryPath};
 use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::files::write::{RemovedEntry, explain_backup_error};
 use crate::limits::{MAX_DIFF_TIME, MAX_UNDO_BYTES};
 use crate::note::Note;
 
-pub(in crate::files) use self::quarantine::AsideName;
 use self::quarantine::Quarantined;
 
 /// An entry to delete or move, with a fingerprint that was computed for the preview.
@@ -127,6 +126,12 @@ impl ExistingEntry {
     #[must_use]
     pub(crate) fn can_be_restored(&self) -> bool {
         !matches!(self.restorability, Restorability::NotRestorable(_))
+    }
+
+    /// Returns the entry in the form in which a call with several changes removes it.
+    pub(in crate::files) fn to_removed_entry(&self) -> RemovedEntry<'_> {
+        let can_be_restored = self.can_be_restored();
+        RemovedEntry { entry: &self.entry, fingerprint: &self.fingerprint, can_be_restored }
     }
 
     /// Returns the change that deleting the entry would cause.

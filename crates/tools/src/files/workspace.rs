@@ -11,7 +11,7 @@
 //! directory. If the target or the id differs later, the path is refused. Only an inspected path
 //! may be outside of the roots.
 
-pub(in crate::files) mod errors;
+mod errors;
 pub(crate) mod git;
 pub(crate) mod guard;
 mod inspect;

@@ -41,7 +41,7 @@ pub(in crate::files) use self::staged::StagedFile;
 pub(in crate::files) use self::staged_addition::{AddedContent, AdditionPlace, StagedAddition};
 pub(in crate::files) use self::staged_call::{StagedCall, journal_file};
 pub(in crate::files) use self::staged_dir::{StagedDir, Staging, WriteTarget};
-pub(in crate::files) use self::staged_removal::StagedRemoval;
+pub(in crate::files) use self::staged_removal::{AsideName, RemovedEntry, StagedRemoval};
 
 /// The state of a file at the time when a change of it was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,6 +225,29 @@ fn journal_files(
         Ok(JournalFile { made, ..journal_file(dir, name, temporary, copies) })
     });
     names.collect()
+}
+
+/// Creates the error for a state folder that cannot be used, although the preview could use it. The
+/// next preview detects this.
+pub(in crate::files) fn state_folder_error(workspace: &Workspace, error: &io::Error) -> ToolError {
+    let message =
+        format!("no file was changed: {}", workspace.state_folder().record_failure(error));
+    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
+}
+
+/// Creates the error for a failed backup. If the state folder is unusable or full, the error names
+/// this folder.
+pub(crate) fn explain_backup_error(
+    workspace: &Workspace,
+    at: &WorkspacePath,
+    error: &io::Error,
+) -> ToolError {
+    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    match workspace.undo_store().require_can_store() {
+        Err(error) => state_folder_error(workspace, &error),
+        Ok(()) if is_full => state_folder_error(workspace, error),
+        Ok(()) => workspace.explain_io_error(at, error),
+    }
 }
 
 /// Adds to an error the list `left` of files that could not be restored. If the list is empty,

@@ -14,13 +14,14 @@ use acp_types::{Content, ContentBlock, FileChange, Location, Operation, ToolCall
 use serde_json::Value;
 
 use super::arguments::NormalisedArguments;
-use super::{RegisteredTool, changes, results};
+use super::{RegisteredTool, results};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
 use crate::files::write::{PreImage, read_whole};
 use crate::limits::MAX_WHOLE_FILE_BYTES;
 use crate::note::Note;
+use crate::shown_changes;
 use crate::tool::{
     Context, Invocation, OutputDisplay, SideEffects, Spec, ToolPreview, to_final_patch,
 };
@@ -98,13 +99,14 @@ impl CallExecutor for PreparedCall {
         patch.locations = draft.locations.or_else(|| to_locations(&outside));
         let titles = self.titles.clone();
         let (mut shown, is_shown) =
-            changes::content_and_patch_for_changes(draft.changes, &self.context, &titles).await;
+            shown_changes::content_and_patch_for_changes(draft.changes, &self.context, &titles)
+                .await;
         self.discard_patch_files();
         self.patch_file_uris.extend(shown.iter().filter_map(linked_uri));
         let outside = outside.iter().map(|path| self.context.workspace.display(path));
         let outside = outside.map(|path| Note::new("outside").with_text("path", path));
         let notes = draft.notes.into_iter().chain(outside).map(|note| note.render(&titles));
-        shown.extend(changes::notes_to_content(notes.collect()));
+        shown.extend(shown_changes::notes_to_content(notes.collect()));
         if entry.spec.display == OutputDisplay::Terminal {
             // Keep the terminal of the call: append the content instead of replacing it.
             patch = shown.into_iter().fold(patch, ToolCallPatch::with_appended_content);

@@ -48,6 +48,10 @@ struct CommandState {
     /// time.
     asking: tokio::sync::Mutex<()>,
     refused: Mutex<BTreeSet<String>>,
+    /// Whether every connection is refused without a request.
+    refuses_all: bool,
+    /// Cancelled when a connection was refused.
+    has_refused: CancellationToken,
     /// Cancelled when the command has ended.
     ended: CancellationToken,
 }
@@ -60,6 +64,24 @@ impl SessionConnections {
         titles: Arc<Titles>,
         has_upstream: bool,
     ) -> CommandConnections {
+        self.add(call, titles, (has_upstream, false))
+    }
+
+    /// Adds a command without access to other hosts. The connections are refused and recorded.
+    pub(super) fn add_command_without_access(
+        self: &Arc<Self>,
+        call: CallHandle,
+        titles: Arc<Titles>,
+    ) -> CommandConnections {
+        self.add(call, titles, (false, true))
+    }
+
+    fn add(
+        self: &Arc<Self>,
+        call: CallHandle,
+        titles: Arc<Titles>,
+        (has_upstream, refuses_all): (bool, bool),
+    ) -> CommandConnections {
         // All commands share one loopback interface, and each command can reach the proxy. The name
         // is random, so that no command can guess the name of another command.
         let random = || RandomState::new().build_hasher().finish();
@@ -71,6 +93,8 @@ impl SessionConnections {
             answers: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             refused: Mutex::default(),
+            refuses_all,
+            has_refused: CancellationToken::new(),
             ended: CancellationToken::new(),
         });
         lock(&self.commands).insert(name.clone(), state.clone());
@@ -107,6 +131,9 @@ async fn judge_connection(
     destination: Destination,
 ) -> ConnectionVerdict {
     let Destination { host, .. } = destination;
+    if state.refuses_all {
+        return state.refuse(host);
+    }
     let answer = {
         let mut answers = lock(&state.answers);
         match answers.get(&host) {
@@ -130,9 +157,7 @@ async fn judge_connection(
         let allows_private_addresses = is_host_allowed(&state.call, &host);
         return ConnectionVerdict::Allow { allows_private_addresses };
     }
-    let reason = format!("Connections to {host} are not permitted.");
-    lock(&state.refused).insert(host);
-    ConnectionVerdict::Refuse { reason }
+    state.refuse(host)
 }
 
 /// Returns whether a command may connect to a host. Requests permission if neither a rule nor the
@@ -158,6 +183,16 @@ async fn ask_about_host(state: Arc<CommandState>, host: String) -> bool {
 }
 
 impl CommandState {
+    fn refuse(&self, host: String) -> ConnectionVerdict {
+        let reason = format!("Connections to {host} are not permitted.");
+        let mut refused = lock(&self.refused);
+        if refused.len() < MAX_COMMAND_HOSTS {
+            refused.insert(host);
+        }
+        self.has_refused.cancel();
+        ConnectionVerdict::Refuse { reason }
+    }
+
     fn judge_host(&self, host: &str) -> Verdict {
         self.call.judge_effects(&connect_effects(host))
     }
@@ -167,6 +202,11 @@ impl CommandConnections {
     /// Returns the user name that the processes of this command send to the proxy.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Waits until a connection was refused.
+    pub(super) async fn wait_for_refusal(&self) {
+        self.state.has_refused.cancelled().await;
     }
 
     /// If a permission request is open, waits until the user has answered it.

@@ -78,6 +78,14 @@ impl Drop for PrivateFolder {
     }
 }
 
+/// Gives this user the permission to remove the content of a folder of this user. See
+/// [`open_folders`].
+pub(super) fn open_subfolders(folder: &Path) {
+    if let Ok(folder) = open_own_folder(folder) {
+        open_folders(&folder);
+    }
+}
+
 /// Gives this user the permission to remove the content of a folder and of all its subfolders. This
 /// is needed because some programs, and the kernel itself, create folders that their owner cannot
 /// change. Links are not followed. The function keeps two descriptors open for each level, so the

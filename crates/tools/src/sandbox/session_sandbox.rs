@@ -9,26 +9,24 @@ use std::{fs, io};
 use acp_lifecycle::{CallHandle, SessionHandle, Titles};
 use callboard_process::{CommandSandbox, ShellCommand};
 use callboard_sandbox::{
-    Isolation, MissingName, NetworkAccess, SandboxError, SandboxPolicy, SessionNetwork,
-    probe_isolation,
+    Isolation, MissingName, NetworkAccess, SandboxError, SandboxPolicy, probe_isolation,
+    probe_preview,
 };
 use callboard_shell::portable_line::parse_portable_line;
-use futures::FutureExt as _;
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::caches::{CacheCopies, CacheCopy, FoundCaches};
 use super::command_lease::SandboxLease;
 use super::connections::SessionConnections;
 use super::denied_reads::{denied_reads, find_denied};
+use super::preview::{PreviewCopies, PreviewLease};
 use super::private_folder::PrivateFolder;
 use super::protected_copies::ProtectedCopies;
-use super::proxy::serve_proxy;
+use super::proxied_network::ProxiedNetwork;
 use super::sandbox_policy;
 use super::server_lease::ServerLease;
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
 use crate::lock::lock;
-use crate::network::UpstreamProxy;
 use crate::note::Note;
 
 /// How the commands of a session are isolated from the rest of the system.
@@ -45,7 +43,7 @@ pub enum CommandIsolation {
         reason: String,
     },
     /// Commands run in a sandbox.
-    Sandbox(SessionSandbox),
+    Sandbox(Box<SessionSandbox>),
 }
 
 impl CommandIsolation {
@@ -74,7 +72,7 @@ impl CommandIsolation {
         // home folder are therefore masked without this variable too.
         let home = std::env::home_dir().filter(|home| home.is_absolute());
         match SessionSandbox::create(probe.isolation, home) {
-            Ok(sandbox) => Self::Sandbox(sandbox),
+            Ok(sandbox) => Self::Sandbox(Box::new(sandbox)),
             Err(error) => Self::Unavailable {
                 reason: format!("there is no folder for temporary files ({error})"),
             },
@@ -101,6 +99,8 @@ pub struct SessionSandbox {
     /// Whether the user was informed that the project is too large to search all folders for files
     /// that commands make.
     has_reported_cut_search: AtomicBool,
+    /// Whether commands can run on copies of the project folders.
+    can_preview: OnceLock<bool>,
 }
 
 impl SessionSandbox {
@@ -116,6 +116,7 @@ impl SessionSandbox {
     pub fn create(isolation: Isolation, home: Option<PathBuf>) -> io::Result<Self> {
         let tmp = PrivateFolder::create(&std::env::temp_dir())?;
         let (network, connections, cache_copies, protected, stopped) = Default::default();
+        let can_preview = OnceLock::new();
         let has_reported_cut_search = AtomicBool::default();
         Ok(Self {
             isolation,
@@ -127,6 +128,7 @@ impl SessionSandbox {
             protected,
             stopped,
             has_reported_cut_search,
+            can_preview,
         })
     }
 
@@ -182,11 +184,59 @@ impl SessionSandbox {
             return Ok((command.with_sandbox(sandbox), lease));
         };
         let connections =
-            self.connections.add_command(call.clone(), titles.clone(), shared.has_upstream);
+            self.connections.add_command(call.clone(), titles.clone(), shared.has_upstream());
         command.env.extend(shared.proxy_variables(connections.name()));
-        let sandbox = sandbox.with_network(shared.network.handle());
+        let sandbox = sandbox.with_network(shared.handle());
         lease.set_connections(connections);
         Ok((command.with_sandbox(sandbox), lease))
+    }
+
+    /// Returns a command that runs in this sandbox on copies of the project folders, and a lease that
+    /// must be kept until the changes of the command are applied. The restrictions of
+    /// [`confine`](Self::confine) apply.
+    ///
+    /// The command has an empty `/tmp` and a separate network without any other host: otherwise
+    /// it could make another command of the session change the project folders.
+    pub(crate) fn confine_for_preview(
+        &self,
+        mut command: ShellCommand,
+        workspace: &Workspace,
+        (call, titles): (&CallHandle, &Arc<Titles>),
+    ) -> io::Result<(ShellCommand, PreviewLease)> {
+        let mut policy = self.policy(workspace, call.session())?;
+        policy.tmp = None;
+        let cache_copy = self.add_tmp_and_cache_copies(&mut policy, &mut command.env);
+        command.env.remove(SSH_AGENT_VARIABLE);
+        let protected = self.unprotectable_names(&policy);
+        let copies = PreviewCopies::create(&self.tmp.layers(), &policy.writable, protected)?;
+        policy.preview = copies.folders().to_vec();
+        let connections = Arc::new(SessionConnections::default());
+        let network = ProxiedNetwork::create(&BTreeMap::new(), &connections);
+        let network = network.map_err(io::Error::other)?;
+        let added = connections.add_command_without_access(call.clone(), titles.clone());
+        command.env.extend(network.proxy_variables(added.name()));
+        let sandbox = CommandSandbox::new(policy, self.isolation);
+        let sandbox = sandbox.with_network(network.handle());
+        let lease = PreviewLease::new(copies, (network, added), cache_copy);
+        Ok((command.with_sandbox(sandbox), lease))
+    }
+
+    /// Returns whether commands can run on copies of the project folders. The first call in a
+    /// session tries it, which blocks for some milliseconds.
+    pub(crate) fn can_preview(&self, workspace: &Workspace) -> bool {
+        let probe = || {
+            if !self.has_namespaces() {
+                return false;
+            }
+            let mut policy = SandboxPolicy::new(workspace.real_roots());
+            let copies = PreviewCopies::create(&self.tmp.layers(), &policy.writable, Vec::new());
+            let probed = copies.map_err(SandboxError::from).and_then(|copies| {
+                policy.preview = copies.folders().to_vec();
+                probe_preview(&policy).map_err(SandboxError::Setup)
+            });
+            probed.inspect_err(|error| tracing::info!(%error, "commands have no preview")).is_ok()
+        };
+        *self.can_preview.get_or_init(probe)
     }
 
     /// Returns a sandbox for a program that runs at the same time as the commands, e.g. a server.
@@ -343,57 +393,6 @@ impl SessionSandbox {
     }
 }
 
-/// The network that the commands of a session share, and its proxy.
-#[derive(Debug)]
-struct ProxiedNetwork {
-    network: SessionNetwork,
-    proxy_port: u16,
-    has_upstream: bool,
-    _proxy: DropGuard,
-}
-
-impl ProxiedNetwork {
-    fn create(
-        env: &BTreeMap<String, String>,
-        connections: &Arc<SessionConnections>,
-    ) -> Result<Self, SandboxError> {
-        let network = SessionNetwork::create()?;
-        let proxy_port = network.listener().local_addr()?.port();
-        let listener = network.listener().try_clone()?;
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let upstream = UpstreamProxy::from_env(|name| env.get(name).cloned());
-        let has_upstream = upstream.is_some();
-        let connections = connections.clone();
-        let judge = move |name, destination| {
-            let connections = connections.clone();
-            async move { connections.judge(name, destination).await }.boxed()
-        };
-        let cancel = CancellationToken::new();
-        tokio::spawn(serve_proxy(listener, Arc::new(judge), upstream, cancel.clone()));
-        Ok(Self { network, proxy_port, has_upstream, _proxy: cancel.drop_guard() })
-    }
-
-    /// Returns the environment variables from which programs read the address of the proxy. `name`
-    /// identifies the command.
-    fn proxy_variables(&self, name: &str) -> impl Iterator<Item = (String, String)> {
-        let url = format!("http://{name}:x@127.0.0.1:{}", self.proxy_port);
-        let proxied = PROXY_VARIABLES.into_iter().map(move |name| (name, url.clone()));
-        let direct = NO_PROXY_VARIABLES.into_iter().map(|name| (name, LOOPBACK_HOSTS.to_owned()));
-        // Node.js ignores the other variables if this variable is missing.
-        let node = [("NODE_USE_ENV_PROXY", "1".to_owned())];
-        proxied.chain(direct).chain(node).map(|(name, value)| (name.to_owned(), value))
-    }
-}
-
-/// Variables with the URL of a proxy for all hosts.
-const PROXY_VARIABLES: [&str; 6] =
-    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-
-/// Variables with the hosts that programs connect to without the proxy.
-const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
-const LOOPBACK_HOSTS: &str = "localhost,127.0.0.1,::1";
-
 /// The variable with the path of the SSH agent's socket.
 const SSH_AGENT_VARIABLE: &str = "SSH_AUTH_SOCK";
 
@@ -415,24 +414,44 @@ fn uses_ssh_agent(line: &str) -> bool {
 /// the last of these lines. The line is only shown to the model and the user, and has no other
 /// effect.
 pub(crate) fn find_refusal(output: &str) -> Option<&str> {
-    let is_refusal = |line: &&str| REFUSALS.iter().any(|refusal| line.contains(refusal));
+    let is_refusal = |line: &&str| {
+        let mut refusals = REFUSALS.iter().chain(REFUSALS_OF_NETWORK);
+        refusals.any(|refusal| line.contains(refusal))
+    };
     output.lines().rev().find(is_refusal).map(str::trim)
 }
+
+/// Returns whether an output looks as if a folder could not be renamed. In a copy of a project
+/// folder, the system refuses to rename the folders of the project.
+pub(crate) fn shows_refused_rename(output: &str) -> bool {
+    ["cross-device link", "EXDEV", "os error 18", "[Errno 18]"]
+        .iter()
+        .any(|refusal| output.contains(refusal))
+}
+
+/// Returns whether an output looks as if a program had needed a network.
+pub(crate) fn shows_missing_network(output: &str) -> bool {
+    REFUSALS_OF_NETWORK.iter().any(|refusal| output.contains(refusal))
+}
+
+/// Error messages of the system and of resolvers for a missing network.
+const REFUSALS_OF_NETWORK: &[&str] = &[
+    "Network is unreachable",
+    "Temporary failure in name resolution",
+    "Could not resolve host",
+    "Name or service not known",
+    "ENETUNREACH",
+    "EAI_AGAIN",
+];
 
 /// Error messages of the system and of resolvers for operations that a sandbox refuses.
 const REFUSALS: &[&str] = &[
     "Read-only file system",
     "Permission denied",
     "Operation not permitted",
-    "Network is unreachable",
-    "Temporary failure in name resolution",
-    "Could not resolve host",
-    "Name or service not known",
     "EROFS",
     "EACCES",
     "EPERM",
-    "ENETUNREACH",
-    "EAI_AGAIN",
     "os error 13",
     "os error 30",
     "[Errno 13]",

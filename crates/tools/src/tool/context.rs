@@ -13,7 +13,7 @@ use super::backend::{TerminalBackend, TextBackend};
 use crate::error::ToolError;
 use crate::files::LateWrite;
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
-use crate::sandbox::CommandIsolation;
+use crate::sandbox::{CommandIsolation, PreviewSetting};
 #[cfg(feature = "web")]
 use crate::web::SharedWebAccess;
 
@@ -31,6 +31,8 @@ pub struct Context {
     pub terminal: Option<Arc<dyn TerminalBackend>>,
     /// The isolation of commands. By default, commands run without a sandbox.
     pub isolation: Arc<CommandIsolation>,
+    /// When commands run on copies of the project folders first.
+    pub command_preview: PreviewSetting,
     /// The network and the fetched pages of the tools for the web.
     #[cfg(feature = "web")]
     pub(crate) web: Arc<SharedWebAccess>,
@@ -47,6 +49,7 @@ impl Context {
             text: None,
             terminal: None,
             isolation: Arc::default(),
+            command_preview: PreviewSetting::default(),
             #[cfg(feature = "web")]
             web: Arc::default(),
         }
@@ -81,6 +84,12 @@ impl Context {
             self.workspace.set_temporary_folder(sandbox.tmp(), sandbox.visible_tmp());
         }
         Self { isolation, ..self }
+    }
+
+    /// Sets when commands run on copies of the project folders first.
+    #[must_use]
+    pub fn with_command_preview(self, command_preview: PreviewSetting) -> Self {
+        Self { command_preview, ..self }
     }
 
     /// Detects late writes, and returns a text that reports each of them. A late write is a write

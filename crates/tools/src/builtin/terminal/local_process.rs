@@ -145,14 +145,14 @@ fn add_findings(
 }
 
 /// The command of a call. The process starts when `running` is polled for the first time.
-struct PreparedCommand {
-    recording: Arc<Recording>,
-    running: CommandFuture,
+pub(super) struct PreparedCommand {
+    pub(super) recording: Arc<Recording>,
+    pub(super) running: CommandFuture,
     /// Cancelled when the command moves to the background. The call then stops showing the output.
     detached: CancellationToken,
 }
 
-fn prepare_command(
+pub(super) fn prepare_command(
     command: ShellCommand,
     folder: Arc<Dir>,
     job: &CommandInfo,
@@ -217,7 +217,7 @@ async fn wait_until_backgrounded(
     }
 }
 
-fn spawn_failed_error(error: SpawnError) -> ToolError {
+pub(super) fn spawn_failed_error(error: SpawnError) -> ToolError {
     let code = match error {
         SpawnError::Cwd { .. } => ErrorCode::NotADirectory,
         SpawnError::TooLong { .. } => ErrorCode::TooLarge,

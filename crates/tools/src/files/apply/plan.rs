@@ -14,10 +14,9 @@ use crate::files::state::journal::{JournalFile, next_call_number, temporary_name
 use crate::files::state::undo_entry::ModeChange;
 use crate::files::system::FileId;
 use crate::files::workspace::{Workspace, WorkspacePath};
-use crate::files::write::StagedRemoval;
 use crate::files::write::{
     AddedContent, AdditionPlace, CrashProtection, FileWrite, ReplaceOrInPlace, StagedAddition,
-    StagedCall, StagedDir, StagedFile, Staging, WriteTarget, journal_file,
+    StagedCall, StagedDir, StagedFile, StagedRemoval, Staging, WriteTarget, journal_file,
 };
 use crate::limits::{
     MAX_BYTES_PER_APPLIED_PREVIEW, MAX_JOURNAL_ENTRIES, MAX_PATHS_PER_APPLIED_PREVIEW,
@@ -86,12 +85,6 @@ impl<'a> ApplyPlan<'a> {
         for change in changes {
             plan.add_change(change)?;
         }
-        let links = plan.links.iter().map(|(path, link)| (path, link.at));
-        let writes = plan.writes.iter().map(|(path, planned)| (path, planned.write.path));
-        let mut leaves = links.chain(writes);
-        if let Some((_, at)) = leaves.find(|(path, _)| plan.directories.contains_key(*path)) {
-            return Err(changed_error(at));
-        }
         if plan.entry_count() > MAX_JOURNAL_ENTRIES {
             return Err(too_large_error("The command creates too many folders"));
         }
@@ -113,6 +106,7 @@ impl<'a> ApplyPlan<'a> {
     }
 
     fn add_removal(&mut self, found: &'a ExistingEntry) -> Result<(), ToolError> {
+        found.require_deletable()?;
         let path = self.workspace().real_path(&found.entry.path);
         let parent = path.parent().unwrap_or(&path);
         let has_entries = self.removals.range(path.clone()..).next();
@@ -165,11 +159,7 @@ impl<'a> ApplyPlan<'a> {
         }
         let path = self.require_unused_path(at)?;
         let (parent, name) = parent_and_name(self.workspace(), at)?;
-        let base = match self.is_removed(&path) {
-            true => None,
-            false => self.open_existing(&parent)?,
-        };
-        let base = base.ok_or_else(|| changed_error(at))?;
+        let base = self.open_existing(&parent)?.ok_or_else(|| changed_error(at))?;
         let id = base.open().and_then(|dir| dir.entry_id(&name));
         let id = Some(id.map_err(|error| self.workspace().explain_io_error(at, &error))?);
         self.writes.insert(path, PlannedFile { write, base, id });
@@ -259,6 +249,7 @@ impl<'a> ApplyPlan<'a> {
         let mut temporaries = (0..).map(|entry| temporary_name(number, entry));
         let mut next_temporary = || temporaries.next().unwrap_or_default();
         for found in self.removals.values() {
+            let found = found.to_removed_entry();
             call.removals.push(StagedRemoval::create(&self.staging, found, next_temporary())?);
         }
         let mut created = HashMap::new();

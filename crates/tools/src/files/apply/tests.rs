@@ -98,6 +98,19 @@ fn each_kind_of_entry_becomes_each_other_kind_and_back() {
     });
 }
 
+/// The last change may have replaced a folder by a link to another folder, or the reverse.
+#[test]
+fn a_rewind_undoes_changes_of_entries_that_changed_their_kind_twice() {
+    run_without_privileges(|| {
+        for first in entries_of_each_kind() {
+            for second in entries_of_each_kind() {
+                println!("{first:?} -> {second:?}");
+                rewind_to_prompt(&[tree([]), first.clone(), second], 0);
+            }
+        }
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -327,6 +340,16 @@ fn no_path_is_followed_through_a_link() {
         assert!(error.is_err(), "{path}");
     }
     assert_eq!((read(&test), trees::read(&outside)), before);
+}
+
+#[test]
+fn a_path_that_exists_already_is_detected_before_the_permission_request() {
+    let test = workspace_with(&tree([("a", file("old", 0o644)), ("b/c", link("x"))]));
+    let directory = PathChange::AddDirectory { at: resolve(&test, "b"), mode: 0o755 };
+    for change in [write(&test, "a", None, 0o644), add_link(&test, "b/c", "y"), directory] {
+        let error = assess_protection(&test.workspace, &[change]).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
+    }
 }
 
 #[test]

@@ -5,25 +5,17 @@
 //! by this record.
 
 use callboard_text::path_text;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
 
 use super::{changed_error, name_taken_error};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::entry_fingerprint::EntryFingerprint;
-use crate::files::state::journal::{Journal, remove_tree, unique_temporary_name};
-use crate::files::system::{Dir, FileKind};
+use crate::files::state::journal::{Journal, unique_temporary_name};
+use crate::files::system::Dir;
 use crate::files::workspace::Workspace;
 use crate::files::workspace::open::EntryPath;
-
-/// An entry, and the temporary name in the same directory to which it is moved.
-#[derive(Debug)]
-pub(in crate::files) struct AsideName<'a> {
-    pub(in crate::files) entry: &'a EntryPath,
-    pub(in crate::files) kind: FileKind,
-    pub(in crate::files) temporary: OsString,
-}
+use crate::files::write::AsideName;
 
 /// An entry that has been moved to a temporary name.
 #[derive(Debug)]
@@ -31,39 +23,6 @@ pub(super) struct Quarantined<'a> {
     dir: &'a Dir,
     name: AsideName<'a>,
     journal: Option<Journal>,
-}
-
-impl AsideName<'_> {
-    /// Moves the entry to its temporary name.
-    pub(in crate::files) fn move_aside(&self, dir: &Dir) -> io::Result<()> {
-        dir.rename_to_unused(&self.entry.name, &self.temporary)
-    }
-
-    /// Returns whether the entry at the temporary name matches the fingerprint.
-    ///
-    /// From the time when it is moved, the entry can only be changed by programs that already have
-    /// the file or directory open.
-    pub(in crate::files) fn is_unchanged(&self, dir: &Dir, seen: &EntryFingerprint) -> bool {
-        EntryFingerprint::compute(dir, &self.temporary).is_ok_and(|now| now == *seen)
-    }
-
-    /// Moves the entry back to its original name. Fails if this name is in use.
-    pub(in crate::files) fn move_back(&self, dir: &Dir) -> io::Result<()> {
-        dir.rename_to_unused(&self.temporary, &self.entry.name)
-    }
-
-    /// Removes the entry permanently.
-    pub(in crate::files) fn remove(&self, dir: &Dir) -> io::Result<()> {
-        match self.kind {
-            FileKind::Directory => remove_tree(dir, &self.temporary),
-            FileKind::File | FileKind::Link | FileKind::Special => dir.remove_file(&self.temporary),
-        }
-    }
-
-    /// Returns the path of the entry at its temporary name.
-    pub(in crate::files) fn path(&self) -> PathBuf {
-        self.entry.path.path().with_file_name(&self.temporary)
-    }
 }
 
 impl<'a> Quarantined<'a> {

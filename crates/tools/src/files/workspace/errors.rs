@@ -14,29 +14,6 @@ use crate::error::{ErrorCode, PathSuggestions, ToolError, ToolFailure};
 use crate::files::system::Dir;
 use crate::limits::{MAX_NAMES_COMPARED, MAX_SIMILAR_NAMES};
 
-/// Creates the error for a state folder that cannot be used, although the preview could use it. The
-/// next preview detects this.
-pub(in crate::files) fn state_folder_error(workspace: &Workspace, error: &io::Error) -> ToolError {
-    let message =
-        format!("no file was changed: {}", workspace.state_folder().record_failure(error));
-    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
-}
-
-/// Creates the error for a failed backup. If the state folder is unusable or full, the error names
-/// this folder.
-pub(in crate::files) fn explain_backup_error(
-    workspace: &Workspace,
-    at: &WorkspacePath,
-    error: &io::Error,
-) -> ToolError {
-    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    match workspace.undo_store().require_can_store() {
-        Err(error) => state_folder_error(workspace, &error),
-        Ok(()) if is_full => state_folder_error(workspace, error),
-        Ok(()) => workspace.explain_io_error(at, error),
-    }
-}
-
 /// Converts an I/O error for a path that could not be resolved in the workspace.
 pub(super) fn explain_path_error(given: &str, error: &io::Error) -> ToolError {
     let (code, message) = match error.kind() {

@@ -7,11 +7,11 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-use super::FileWrite;
 use super::crash_protection::{RepairCopyLocation, ReplaceOrInPlace};
 use super::exchange::exchange_back;
 use super::stage_error::{StageError, changed_error, dangling_link_error, in_place_only_error};
 use super::staged_dir::{StagedDir, Staging, WriteTarget};
+use super::{FileWrite, state_folder_error};
 use crate::error::ToolError;
 use crate::files::content_hash::ContentHash;
 use crate::files::contents::{
@@ -27,7 +27,6 @@ use crate::files::system::{
     Dir, EntryMetadata, FileId, FileKind, FileVisibility, HasFileId as _, copy_access,
     is_link_loop, link_count, mode_bits, set_mode_bits,
 };
-use crate::files::workspace::errors::state_folder_error;
 use crate::files::workspace::{Workspace, open};
 
 /// A file to write. Its temporary files are removed when this value is dropped.

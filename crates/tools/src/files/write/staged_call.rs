@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use super::staged::StagedFile;
 use super::staged_addition::StagedAddition;
 use super::staged_removal::StagedRemoval;
-use super::with_unrestored_files;
+use super::{state_folder_error, with_unrestored_files};
 use crate::error::ToolError;
 use crate::files::Durability;
 use crate::files::state::journal::{Journal, JournalFile, PlannedWrite};
@@ -19,7 +19,6 @@ use crate::files::state::undo_entry::FileOperation;
 use crate::files::state::undo_store::UndoStore;
 use crate::files::system::FileId;
 use crate::files::workspace::Workspace;
-use crate::files::workspace::errors::state_folder_error;
 
 /// The staged changes of one call. Until this value is dropped, the old files remain next to the
 /// new files.

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::FileWrite;
 use super::crash_protection::{RepairCopyLocation, ReplaceOrInPlace};
 use super::stage_error::changed_error;
+use super::{FileWrite, state_folder_error};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
 use crate::files::system::{Dir, FileId};
-use crate::files::workspace::errors::state_folder_error;
 use crate::files::workspace::{Workspace, WorkspacePath, WorkspaceRoot, open};
 use crate::limits::MAX_FILES_PER_EDIT_CALL;
 

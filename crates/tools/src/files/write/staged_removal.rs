@@ -7,22 +7,42 @@ use callboard_text::path_text;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 
-use super::{StagedDir, Staging};
+use super::stage_error::changed_error;
+use super::staged_dir::{StagedDir, Staging};
 use crate::error::ToolError;
-use crate::files::remove::{AsideName, ExistingEntry, changed_error};
-use crate::files::state::journal::{JournalWriteKind, PlannedWrite};
+use crate::files::entry_fingerprint::EntryFingerprint;
+use crate::files::state::journal::{JournalWriteKind, PlannedWrite, remove_tree};
 use crate::files::state::undo_entry::{Backup, FileOperation};
 use crate::files::state::undo_store::UndoStore;
-use crate::files::system::{FileId, FileKind};
+use crate::files::system::{Dir, FileId, FileKind};
 use crate::files::workspace::Workspace;
+use crate::files::workspace::open::EntryPath;
 use crate::limits::MAX_UNDO_BYTES;
+
+/// An entry, and the temporary name in the same directory to which it is moved.
+#[derive(Debug)]
+pub(in crate::files) struct AsideName<'a> {
+    pub(in crate::files) entry: &'a EntryPath,
+    pub(in crate::files) kind: FileKind,
+    pub(in crate::files) temporary: OsString,
+}
+
+/// An entry to remove, as the preview has found it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::files) struct RemovedEntry<'a> {
+    pub(in crate::files) entry: &'a EntryPath,
+    pub(in crate::files) fingerprint: &'a EntryFingerprint,
+    /// Whether the entry becomes a backup. Otherwise, the removal is permanent.
+    pub(in crate::files) can_be_restored: bool,
+}
 
 /// An entry that a call removes.
 #[derive(Debug)]
 pub(in crate::files) struct StagedRemoval<'a> {
     workspace: &'a Workspace,
-    found: &'a ExistingEntry,
+    found: RemovedEntry<'a>,
     dir: StagedDir,
     name: AsideName<'a>,
     id: FileId,
@@ -39,15 +59,47 @@ enum RemovalStage {
     Gone,
 }
 
+impl AsideName<'_> {
+    /// Moves the entry to its temporary name.
+    pub(in crate::files) fn move_aside(&self, dir: &Dir) -> io::Result<()> {
+        dir.rename_to_unused(&self.entry.name, &self.temporary)
+    }
+
+    /// Returns whether the entry at the temporary name matches the fingerprint.
+    ///
+    /// From the time when it is moved, the entry can only be changed by programs that already have
+    /// the file or directory open.
+    pub(in crate::files) fn is_unchanged(&self, dir: &Dir, seen: &EntryFingerprint) -> bool {
+        EntryFingerprint::compute(dir, &self.temporary).is_ok_and(|now| now == *seen)
+    }
+
+    /// Moves the entry back to its original name. Fails if this name is in use.
+    pub(in crate::files) fn move_back(&self, dir: &Dir) -> io::Result<()> {
+        dir.rename_to_unused(&self.temporary, &self.entry.name)
+    }
+
+    /// Removes the entry permanently.
+    pub(in crate::files) fn remove(&self, dir: &Dir) -> io::Result<()> {
+        match self.kind {
+            FileKind::Directory => remove_tree(dir, &self.temporary),
+            FileKind::File | FileKind::Link | FileKind::Special => dir.remove_file(&self.temporary),
+        }
+    }
+
+    /// Returns the path of the entry at its temporary name.
+    pub(in crate::files) fn path(&self) -> PathBuf {
+        self.entry.path.path().with_file_name(&self.temporary)
+    }
+}
+
 impl<'a> StagedRemoval<'a> {
     /// Prepares the removal. Changes nothing.
     pub(in crate::files) fn create(
         staging: &Staging<'a>,
-        found: &'a ExistingEntry,
+        found: RemovedEntry<'a>,
         temporary: OsString,
     ) -> Result<Self, ToolError> {
-        found.require_deletable()?;
-        let (workspace, entry) = (staging.workspace, &found.entry);
+        let (workspace, entry) = (staging.workspace, found.entry);
         let explain = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => changed_error(&entry.path),
             _ => workspace.explain_io_error(&entry.path, &error),
@@ -76,7 +128,7 @@ impl<'a> StagedRemoval<'a> {
         let dir = self.dir.open().map_err(explain)?;
         self.name.move_aside(&dir).map_err(explain)?;
         self.stage = RemovalStage::Aside;
-        match self.name.is_unchanged(&dir, &self.found.fingerprint) {
+        match self.name.is_unchanged(&dir, self.found.fingerprint) {
             true => Ok(()),
             false => Err(changed_error(path)),
         }
@@ -114,7 +166,7 @@ impl<'a> StagedRemoval<'a> {
         undo: Option<&UndoStore>,
     ) -> FileOperation {
         let path = self.name.entry.path.path().to_owned();
-        let undo = undo.filter(|_| self.found.can_be_restored());
+        let undo = undo.filter(|_| self.found.can_be_restored);
         if let Some(backup) = undo.and_then(|undo| self.back_up(undo)) {
             return FileOperation::Deleted { path, backup };
         }
@@ -126,7 +178,7 @@ impl<'a> StagedRemoval<'a> {
     }
 
     fn back_up(&mut self, undo: &UndoStore) -> Option<Backup> {
-        let seen = &self.found.fingerprint;
+        let seen = self.found.fingerprint;
         let dir = self.dir.open().ok()?;
         match undo.move_in(&dir, &self.name.temporary, seen.bytes) {
             Ok(backup) => {

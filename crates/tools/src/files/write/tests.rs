@@ -265,6 +265,22 @@ fn attributes_stay() {
     assert_eq!((&value[..length], tree.read("file").as_str()), (&b"kept"[..], "new"));
 }
 
+#[test]
+fn a_rollback_keeps_what_another_program_wrote_to_the_new_file() {
+    for expected in [None, Some("old")] {
+        let tree = test_workspace(&[]);
+        expected.iter().for_each(|text| tree.write("file", text));
+        let at = tree.resolve("file");
+        let change = FileWrite::new(&at, expected.map(str::as_bytes), b"ours");
+        let mut staged = stage_file(&tree, change, ReplaceOrInPlace::default(), "beside".into());
+        staged.commit().unwrap();
+        std::fs::write(tree.path("file"), "theirs").unwrap();
+        staged.roll_back().unwrap();
+        drop(staged);
+        assert_eq!((tree.read("file"), tree.names(".")), ("theirs".into(), vec!["file".into()]));
+    }
+}
+
 /// Another program replaces the file by a rename while this process writes it.
 #[cfg(target_os = "linux")]
 #[test]

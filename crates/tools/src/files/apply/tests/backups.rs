@@ -218,3 +218,21 @@ fn a_file_in_a_read_only_folder_is_written_in_place_with_its_mode() {
         fs::set_permissions(test.path("dir"), Permissions::from_mode(0o755)).unwrap();
     });
 }
+
+/// The link was changed by another program after the first change, and removed by the second one.
+#[test]
+fn a_rewind_forecasts_that_a_changed_link_is_kept() {
+    let test = workspace_with(&tree([]));
+    test.workspace.begin_prompt(1);
+    apply(&test.workspace, &[add_link(&test, "a", "x")]).unwrap();
+    fs::remove_file(test.path("a")).unwrap();
+    symlink("theirs", test.path("a")).unwrap();
+    test.workspace.begin_prompt(2);
+    let changes = [remove(&test, "a"), write(&test, "a", None, 0o644)];
+    apply(&test.workspace, &changes).unwrap();
+    let plan = RewindPlan::before_prompt(&test.workspace, 1).unwrap();
+    let kept: Vec<_> = plan.kept().iter().map(|kept| kept.path.clone()).collect();
+    assert_eq!(kept, [test.path("a")]);
+    plan.run(&test.workspace).unwrap();
+    assert_eq!(read(&test), tree([("a", link("theirs"))]));
+}

@@ -207,8 +207,13 @@ fn change_after_a_kill(
     let (full, beside) = (test.path("").join(path), test.outer_folder().join("beside"));
     let is_done = foreign.perform(&full, &beside).is_ok();
     let kept = full.symlink_metadata().is_ok().then(|| trees::read_entry(&full));
-    // If a folder is missing, the journal may be kept for a later start.
     recover_unlocked_journals(&test.outer_folder().join("state/journal"));
+    // If a folder is missing, the journal is kept for a later start.
+    let keeps_folders = matches!(
+        foreign,
+        ForeignChange::Write | ForeignChange::CreateDirectory | ForeignChange::ChangeMode
+    );
+    assert!(!keeps_folders || journals(&test) == 0);
     let what = format!("{foreign:?} of {path:?} after a kill at step {kill}");
     let (_, now) = without_temporaries(read(&test));
     let is_new = unrelated(&now, path) == unrelated(&trees::expected(old, new), path);
@@ -253,4 +258,24 @@ proptest! {
             change_after_a_kill((&old, &new), path, foreign, kill.index(steps));
         });
     }
+}
+
+#[test]
+fn the_next_start_after_a_kill_keeps_a_new_folder_with_files_of_another_program() {
+    let old = tree([("a", file("old", 0o644))]);
+    let new = tree([("a", file("new", 0o644)), ("b/c", file("c", 0o644)), ("b/d", link("x"))]);
+    let test = workspace_with(&old);
+    let changes = trees::changes(&test.workspace, &old, &new);
+    let last = test.path("b/c");
+    // The process is killed when all paths are in place.
+    let (result, _) = apply_with_hook(&test, &changes, move |_| match last.exists() {
+        true => Err(io::Error::other("killed")),
+        false => Ok(()),
+    });
+    result.unwrap_err();
+    fs::write(test.path("b/e"), THEIRS).unwrap();
+    recover(&test);
+    let theirs = Node::File { bytes: THEIRS.to_vec(), mode: mode(test.path("b/e")) };
+    let kept = tree([("a", file("old", 0o644)), ("b/e", theirs)]);
+    assert_eq!(read(&test), kept);
 }

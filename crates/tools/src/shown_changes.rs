@@ -19,7 +19,7 @@ use acp_types::path::file_uri;
 /// Returns the content items that show some changes, truncated to the size limit. Also returns
 /// whether all changes are shown completely. If some are not, a patch file of the session contains
 /// all changes, and the last content item is a link to this file.
-pub(super) async fn content_and_patch_for_changes(
+pub(crate) async fn content_and_patch_for_changes(
     changes: Vec<FileChange>,
     context: &Context,
     titles: &Titles,
@@ -104,7 +104,7 @@ fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
 
 /// Returns the notes of a call as content items. If there are too many notes, the last ones are
 /// merged.
-pub(super) fn notes_to_content(mut notes: Vec<String>) -> Vec<Content> {
+pub(crate) fn notes_to_content(mut notes: Vec<String>) -> Vec<Content> {
     if notes.len() > MAX_NOTES_SHOWN {
         let rest = notes.split_off(MAX_NOTES_SHOWN - 1).join("\n");
         notes.push(rest);
