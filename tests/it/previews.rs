@@ -2,6 +2,7 @@
 //! only if the user allows them.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,7 +79,9 @@ fn entries(root: &Path) -> Vec<(PathBuf, String)> {
             } else {
                 let bytes = fs::read(&path).unwrap();
                 let text = String::from_utf8_lossy(&bytes[..bytes.len().min(1000)]).into_owned();
-                format!("{mode:o} {} {text}", bytes.len())
+                let mut hasher = DefaultHasher::new();
+                bytes.hash(&mut hasher);
+                format!("{mode:o} {:016x} {text}", hasher.finish())
             };
             let name = path.strip_prefix(root).unwrap().to_owned();
             if name.as_os_str() != "script.sh" {
