@@ -101,13 +101,6 @@ pub(crate) const CHANGE_COST: usize = 512;
 /// Maximum number of changes that one commit writes.
 pub(crate) const COMMIT_CHANGES: usize = 1024;
 
-/// Maximum time for which changes are gathered before their commit, unless someone waits for the
-/// commit.
-pub(crate) const GATHER_TIME: Duration = Duration::from_millis(20);
-
-/// Number of bytes of queued changes that are committed without gathering more.
-pub(crate) const GATHERED_BYTES: usize = 4 << 20;
-
 /// Interval between a commit and its sync to the disk. The store promises that a power failure
 /// loses at most the commits of the last second. The interval is half a second, because the sync
 /// takes time too.

@@ -11,15 +11,12 @@ use std::sync::mpsc::{
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::SessionStoreError::{self, WriterEnded};
-use crate::limits::{
-    CHANGE_COST, COMMIT_CHANGES, GATHER_TIME, GATHERED_BYTES, QUEUE_BYTES, RETRY_INTERVAL,
-    SYNC_INTERVAL,
-};
+use crate::limits::{CHANGE_COST, COMMIT_CHANGES, QUEUE_BYTES, RETRY_INTERVAL, SYNC_INTERVAL};
 use crate::record::SessionChange;
 use crate::session::NewSession;
 use crate::store::{OpenSession, SessionStore};
@@ -29,9 +26,7 @@ use crate::store::{OpenSession, SessionStore};
 /// within a second, so that the commit survives a power failure. Both threads end when all clones
 /// of the writer and all [`SessionRecorder`]s are dropped.
 ///
-/// Changes are gathered for some milliseconds, so that a commit takes no time from the turn that makes
-/// the changes. If someone waits for a [`CommitFuture`], the queued changes are committed at once, in
-/// as few commits as possible. If a full disk or another process
+/// Queued changes are written in as few commits as possible. If a full disk or another process
 /// prevents a write, the write is retried every second, and later writes of the session wait for it.
 /// The retries end when the recorder of the session is dropped.
 #[derive(Debug, Clone)]
@@ -54,14 +49,10 @@ pub struct SessionRecorder {
 }
 
 /// Resolves when changes are committed. Committed changes are not lost if this process exits,
-/// crashes or is killed. Any runtime can poll this future. The first poll requests the commit.
+/// crashes or is killed. Any runtime can poll this future.
 #[derive(Debug)]
 #[must_use = "changes are committed also if this is dropped, but only this reports it"]
-pub struct CommitFuture {
-    answer: oneshot::Receiver<Result<(), SessionStoreError>>,
-    /// The queue of the writer, until the commit is requested.
-    writer: Option<Sender<WriterJob>>,
-}
+pub struct CommitFuture(oneshot::Receiver<Result<(), SessionStoreError>>);
 
 type CommitSender = oneshot::Sender<Result<(), SessionStoreError>>;
 /// Identifies a recorded session. Also contains the error that ended the recording, if there is
@@ -73,8 +64,6 @@ enum WriterJob {
     Write(RecordingKey, Vec<SessionChange>, SystemTime, QueuedWrite),
     Close(RecordingKey),
     Flush(CommitSender),
-    /// Commits the queued changes now, because someone waits for them.
-    Commit,
 }
 
 /// The session to which changes are written.
@@ -127,26 +116,12 @@ impl StoreWriter {
     ///
     /// Returns an error if the system cannot start another thread.
     pub fn start(store: Arc<dyn SessionStore>) -> io::Result<Self> {
-        Self::start_with_gather_time(store, GATHER_TIME)
-    }
-
-    fn start_with_gather_time(
-        store: Arc<dyn SessionStore>,
-        gather_time: Duration,
-    ) -> io::Result<Self> {
         let ((jobs, receiver), (dirty, written)) = (channel(), sync_channel(1));
-        let queue = Arc::<WriteQueue>::default();
-        let worker = CommitWorker {
-            store: store.clone(),
-            sessions: HashMap::new(),
-            queue: queue.clone(),
-            gather_time,
-            dirty,
-        };
+        let worker = CommitWorker { store: store.clone(), sessions: HashMap::new(), dirty };
         let spawn = |name: &str| thread::Builder::new().name(name.into());
         drop(spawn("store-sync").spawn(move || sync_after_commits(|| store.sync(), &written))?);
         drop(spawn("store").spawn(move || worker.process_jobs(&receiver))?);
-        Ok(Self { jobs, queue })
+        Ok(Self { jobs, queue: Arc::default() })
     }
 
     /// Creates a recorder for a session that is not stored yet. The first write stores the session,
@@ -174,9 +149,9 @@ impl StoreWriter {
     /// call, the session is closed. The result is `Ok` also if changes could not be written: their
     /// own [`CommitFuture`] has the error.
     pub fn flush(&self) -> CommitFuture {
-        let (sender, answer) = oneshot::channel();
-        drop(self.jobs.send(WriterJob::Flush(sender)));
-        CommitFuture { answer, writer: None }
+        let (answer, commit) = oneshot::channel();
+        drop(self.jobs.send(WriterJob::Flush(answer)));
+        CommitFuture(commit)
     }
 }
 
@@ -184,20 +159,20 @@ impl SessionRecorder {
     /// Queues changes and returns without waiting. `now` is the time at which the changes were
     /// made.
     pub fn queue_changes(&self, changes: Vec<SessionChange>, now: SystemTime) -> CommitFuture {
-        let (sender, answer) = oneshot::channel();
+        let (answer, commit) = oneshot::channel();
         if let Some(error) = self.key.get() {
-            drop(sender.send(Err(error.clone())));
-            return CommitFuture { answer, writer: None };
+            drop(answer.send(Err(error.clone())));
+            return CommitFuture(commit);
         }
         let bytes = changes.iter().map(|change| change.byte_len() + CHANGE_COST).sum();
         if let Some(slot) = QueueSlot::reserve(&self.queue, bytes) {
-            let waiting = QueuedWrite { changes: changes.len(), answer: Some(sender), _slot: slot };
+            let waiting = QueuedWrite { changes: changes.len(), answer: Some(answer), _slot: slot };
             drop(self.jobs.send(WriterJob::Write(self.key.clone(), changes, now, waiting)));
         } else {
             let error = self.key.get_or_init(|| SessionStoreError::QueueFull);
-            drop(sender.send(Err(error.clone())));
+            drop(answer.send(Err(error.clone())));
         }
-        CommitFuture { answer, writer: Some(self.jobs.clone()) }
+        CommitFuture(commit)
     }
 
     /// Waits until half of the queue is free. A caller that records many changes should await this
@@ -238,15 +213,8 @@ impl CommitFuture {
     /// # Panics
     ///
     /// Panics on a thread that runs tokio futures.
-    pub fn wait_blocking(mut self) -> Result<(), SessionStoreError> {
-        self.request_commit();
-        self.answer.blocking_recv().unwrap_or(Err(WriterEnded))
-    }
-
-    fn request_commit(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            drop(writer.send(WriterJob::Commit));
-        }
+    pub fn wait_blocking(self) -> Result<(), SessionStoreError> {
+        self.0.blocking_recv().unwrap_or(Err(WriterEnded))
     }
 }
 
@@ -254,10 +222,7 @@ impl Future for CommitFuture {
     type Output = Result<(), SessionStoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answered = Pin::new(&mut self.answer).poll(context);
-        if answered.is_pending() {
-            self.request_commit();
-        }
+        let answered = Pin::new(&mut self.0).poll(context);
         answered.map(|answer| answer.unwrap_or(Err(WriterEnded)))
     }
 }
@@ -269,7 +234,6 @@ impl fmt::Debug for WriterJob {
             Self::Write(..) => "Write",
             Self::Close(_) => "Close",
             Self::Flush(_) => "Flush",
-            Self::Commit => "Commit",
         })
     }
 }
@@ -280,9 +244,6 @@ struct CommitWorker {
     /// The recorded sessions by the addresses of their keys. Each session owns its key, so no
     /// address is reused.
     sessions: HashMap<usize, RecordedSession>,
-    queue: Arc<WriteQueue>,
-    /// Maximum time for which changes are gathered before a commit.
-    gather_time: Duration,
     /// Wakes the thread that syncs the store.
     dirty: SyncSender<()>,
 }
@@ -320,8 +281,9 @@ impl CommitWorker {
         let mut flushes = Vec::new();
         loop {
             let Some(first) = self.wait_for_next_job(jobs) else { break };
-            if let Some(first) = first {
-                self.gather_jobs(first, jobs, &mut flushes);
+            let more = jobs.try_iter().take(COMMIT_CHANGES);
+            for job in first.into_iter().chain(more) {
+                self.accept_job(job, &mut flushes);
             }
             self.commit_round();
             self.sessions.retain(|_, it| !it.is_closing || !it.waiting.is_empty());
@@ -337,33 +299,6 @@ impl CommitWorker {
         self.sessions.clear();
         for answer in flushes {
             drop(answer.send(Ok(())));
-        }
-    }
-
-    /// Accepts jobs until one of them requests a commit, or until the gather time has passed.
-    fn gather_jobs(
-        &mut self,
-        first: WriterJob,
-        jobs: &Receiver<WriterJob>,
-        flushes: &mut Vec<CommitSender>,
-    ) {
-        let end = Instant::now() + self.gather_time;
-        let mut next = Ok(first);
-        let mut count = 0;
-        while let Ok(job) = next {
-            let is_write = matches!(job, WriterJob::Open(..) | WriterJob::Write(..));
-            self.accept_job(job, flushes);
-            count += 1;
-            let may_gather = is_write
-                && count < COMMIT_CHANGES
-                && self.queue.bytes.load(Ordering::Relaxed) < GATHERED_BYTES;
-            if !may_gather {
-                break;
-            }
-            next = jobs.recv_timeout(end.saturating_duration_since(Instant::now()));
-        }
-        for job in jobs.try_iter().take(COMMIT_CHANGES) {
-            self.accept_job(job, flushes);
         }
     }
 
@@ -419,7 +354,6 @@ impl CommitWorker {
                 }
             }
             WriterJob::Flush(answer) => flushes.push(answer),
-            WriterJob::Commit => {}
         }
     }
 }

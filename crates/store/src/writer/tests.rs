@@ -127,20 +127,6 @@ fn queued_changes_share_a_commit() {
 }
 
 #[test]
-fn changes_are_gathered_until_someone_waits_for_their_commit() {
-    let store = MemorySessionStore::new();
-    let hour = Duration::from_secs(3600);
-    let writer = StoreWriter::start_with_gather_time(Arc::new(store.clone()), hour).unwrap();
-    let (bench, recorder) = record_session("a", store, writer);
-    let _first = recorder.queue_changes(append("1"), NOW);
-    let second = recorder.queue_changes(append("2"), NOW);
-    let waiting = thread::spawn(|| second.wait_blocking());
-    assert_eq!(bench.writes.recv_timeout(Duration::from_secs(60)), Ok(2));
-    drop(bench.outcomes);
-    waiting.join().unwrap().unwrap();
-}
-
-#[test]
 fn a_refused_change_ends_the_recording_after_the_earlier_changes() {
     let (bench, recorder) = bench();
     let first = recorder.queue_changes(append("1"), NOW);
