@@ -1,8 +1,9 @@
 //! The changes that a permission request shows. Their size is limited, and a patch file contains
 //! the rest.
 
+use std::borrow::Borrow;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use acp_lifecycle::Titles;
 use acp_types::limits::MAX_FILE_CHANGE_BYTES;
@@ -38,16 +39,36 @@ pub(crate) async fn content_and_patch_for_changes(
     (shown, is_whole)
 }
 
-fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool) {
+/// Returns the content items of [`content_and_patch_for_changes`] for changes that are computed one by
+/// one, so that they are never all in memory. Calls `changes` a second time for the patch file.
+/// Blocks.
+pub(crate) fn content_and_patch_for_computed_changes<I: Iterator<Item = FileChange>, R>(
+    changes: impl Fn() -> I,
+    outputs: &OutputStore<R>,
+    titles: &Titles,
+) -> Vec<Content> {
+    let (mut shown, is_whole) = changes_to_bounded_content(changes(), titles);
+    if !is_whole {
+        let title = Note::new("whole-change").render(titles);
+        shown.extend(write_patch_file(changes(), outputs, title));
+    }
+    shown
+}
+
+fn changes_to_bounded_content<C: Borrow<FileChange>>(
+    changes: impl IntoIterator<Item = C>,
+    titles: &Titles,
+) -> (Vec<Content>, bool) {
     let (mut shown, mut room, mut is_whole) = (Vec::new(), MAX_FILE_CHANGE_BYTES, true);
-    let mut rest = Vec::new();
+    let mut rest = OmittedFiles::default();
     for change in changes {
+        let change = change.borrow();
         let mut bounded = diff::shorten_change(change, room).unwrap_or_else(|| change.clone());
         let cut = bounded.unlisted;
         // Without any hunk, the change would look as if all content was deleted.
         let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
         if is_empty || shown.len() >= MAX_CHANGES_SHOWN {
-            rest.push(change);
+            rest.add(change);
             continue;
         }
         room = room.saturating_sub(bounded.max_json_len());
@@ -60,8 +81,45 @@ fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<C
             shown.push(Content::from_text(rest.render(titles)));
         }
     }
-    shown.extend(omitted_files_note(&rest).map(|note| Content::from_text(note.render(titles))));
-    (shown, is_whole && rest.is_empty())
+    is_whole &= rest.files == 0;
+    shown.extend(rest.note().map(|note| Content::from_text(note.render(titles))));
+    (shown, is_whole)
+}
+
+/// The changes that are not shown at all.
+#[derive(Default)]
+struct OmittedFiles {
+    files: usize,
+    added: usize,
+    removed: usize,
+    /// The first paths.
+    named: Vec<PathBuf>,
+}
+
+impl OmittedFiles {
+    fn add(&mut self, change: &FileChange) {
+        let (added, removed) = change.line_counts();
+        self.files += 1;
+        (self.added, self.removed) = (self.added + added, self.removed + removed);
+        if self.named.len() < MAX_CHANGES_NAMED {
+            self.named.push(change.path.clone());
+        }
+    }
+
+    fn note(&self) -> Option<Note> {
+        if let ([only], 1) = (&*self.named, self.files) {
+            return Some(omitted_lines_note("lines-not-shown", only, (self.added, self.removed)));
+        }
+        let names: Vec<_> = self.named.iter().map(|path| path_text(path)).collect();
+        let unnamed = self.files - names.len();
+        let key = if unnamed == 0 { "files-not-shown" } else { "files-not-shown-more" };
+        let note = Note::new(key).with_text("named", names.join(", "));
+        let (files, added, removed) = (self.files, self.added, self.removed);
+        let numbers = [("files", files), ("added", added), ("removed", removed), ("more", unnamed)];
+        let with =
+            |note: Note, (name, number): (_, usize)| note.with_text(name, number.to_string());
+        (files > 0).then(|| numbers.into_iter().fold(note, with))
+    }
 }
 
 /// Returns a sentence that describes a change without text and hunks.
@@ -82,26 +140,6 @@ fn change_sentence(change: &FileChange) -> Option<Note> {
     Some(from.into_iter().fold(note, |note, from| note.with_text("from", path_text(from))))
 }
 
-/// Returns a note about the changes that are not shown at all.
-fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
-    if let [only] = rest {
-        return Some(omitted_lines_note("lines-not-shown", &only.path, only.line_counts()));
-    }
-    let sum = |(added, removed), change: &&FileChange| {
-        let (more_added, more_removed) = change.line_counts();
-        (added + more_added, removed + more_removed)
-    };
-    let (added, removed) = rest.iter().fold((0, 0), sum);
-    let names: Vec<_> = rest.iter().map(|change| path_text(&change.path)).collect();
-    let (named, unnamed) = names.split_at(names.len().min(MAX_CHANGES_NAMED));
-    let key = if unnamed.is_empty() { "files-not-shown" } else { "files-not-shown-more" };
-    let note = Note::new(key).with_text("named", named.join(", "));
-    let numbers =
-        [("files", rest.len()), ("added", added), ("removed", removed), ("more", unnamed.len())];
-    let with = |note: Note, (name, number): (_, usize)| note.with_text(name, number.to_string());
-    (!rest.is_empty()).then(|| numbers.into_iter().fold(note, with))
-}
-
 /// Returns the notes of a call as content items. If there are too many notes, the last ones are
 /// merged.
 pub(crate) fn notes_to_content(mut notes: Vec<String>) -> Vec<Content> {
@@ -119,8 +157,8 @@ fn omitted_lines_note(key: &'static str, path: &Path, (added, removed): (usize, 
 }
 
 /// Writes changes to a file as one patch. Only the owner can read this file.
-fn write_patch_file<R>(
-    changes: &[FileChange],
+fn write_patch_file<R, C: Borrow<FileChange>>(
+    changes: impl IntoIterator<Item = C>,
     outputs: &OutputStore<R>,
     title: String,
 ) -> Option<Content> {
@@ -128,6 +166,7 @@ fn write_patch_file<R>(
         outputs.create_output_file(OutputReplaceability::Irreplaceable).ok()??;
     let mut bytes = 0;
     for change in changes {
+        let change = change.borrow();
         let mut patch = change.git_patch();
         if change.unlisted != (0, 0) {
             let rest = omitted_lines_note("lines-not-listed", &change.path, change.unlisted);
@@ -152,7 +191,7 @@ fn write_patch_file<R>(
 
 #[cfg(test)]
 mod tests {
-    use std::{path::PathBuf, sync::Arc};
+    use std::sync::Arc;
 
     use acp_types::{Hunk, HunkLine, LineTag};
     use pretty_assertions::assert_eq;
@@ -175,6 +214,16 @@ mod tests {
         change
     }
 
+    /// Returns a context with a state folder, and the folder that contains both.
+    fn context() -> (tempfile::TempDir, Context) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir(&root).unwrap();
+        let workspace = Workspace::new(root, Vec::new()).unwrap();
+        let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
+        (folder, Context::new(workspace))
+    }
+
     async fn in_english(changes: Vec<FileChange>, context: &Context) -> (Vec<Content>, bool) {
         content_and_patch_for_changes(changes, context, &Titles::default()).await
     }
@@ -186,12 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_truncated_change_is_complete_in_a_linked_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("root");
-        std::fs::create_dir(&root).unwrap();
-        let workspace = Workspace::new(root, Vec::new()).unwrap();
-        let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
-        let context = Context::new(workspace);
+        let (_folder, context) = context();
 
         let (content, is_whole) = in_english(vec![change(100)], &context).await;
         assert_eq!((content.len(), is_whole), (1, true));
@@ -211,15 +255,20 @@ mod tests {
 
     #[tokio::test]
     async fn of_more_files_than_are_shown_the_rest_is_counted_and_linked() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("root");
-        std::fs::create_dir(&root).unwrap();
-        let workspace = Workspace::new(root, Vec::new()).unwrap();
-        let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
-        let context = Context::new(workspace);
+        let (_folder, context) = context();
         let of = |file: usize| change_of(&file.to_string());
         for count in [MAX_CHANGES_SHOWN, MAX_CHANGES_SHOWN + 1, 200, 1000] {
             let (content, is_whole) = in_english((0..count).map(of).collect(), &context).await;
+            let outputs = context.workspace.outputs();
+            let all = || (0..count).map(of);
+            let computed = content_and_patch_for_computed_changes(all, outputs, &Titles::default());
+            assert_eq!(computed.len(), content.len());
+            let items = content.len() - usize::from(!is_whole);
+            assert_eq!(computed[..items], content[..items]);
+            if let Some((path, _)) = linked(computed.last()) {
+                let patch = std::fs::read_to_string(path).unwrap();
+                assert_eq!(patch.matches("diff --git").count(), count);
+            }
             let diffs = content.iter().filter(|item| matches!(item, Content::Change(_))).count();
             assert_eq!(
                 (diffs, is_whole),
@@ -249,8 +298,10 @@ mod tests {
     fn a_name_cannot_pass_for_other_words_of_the_text() {
         let one = change_of("a\nb: +0 −0 more lines are not shown.");
         let two = change_of("c, /p/d");
-        for text in [omitted_files_note(&[&one]), omitted_files_note(&[&one, &two])] {
-            let text = text.unwrap().to_string();
+        for changes in [&[one.clone()][..], &[one, two]] {
+            let mut omitted = OmittedFiles::default();
+            changes.iter().for_each(|change| omitted.add(change));
+            let text = omitted.note().unwrap().to_string();
             assert!(text.contains("/p/$'a\\nb") && !text.contains('\n'), "{text}");
         }
     }

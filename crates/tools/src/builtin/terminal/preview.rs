@@ -22,7 +22,7 @@ use crate::sandbox::{
     CommandChanges, CommandIsolation, PreviewLease, PreviewObstacle, shows_missing_network,
     shows_refused_rename,
 };
-use crate::shown_changes::{content_and_patch_for_changes, notes_to_content};
+use crate::shown_changes::{content_and_patch_for_computed_changes, notes_to_content};
 use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 
 /// How the preview of a command ended.
@@ -270,23 +270,22 @@ async fn changes_as_content(
     changes: Arc<CommandChanges>,
     invocation: Invocation<'_>,
 ) -> Result<Vec<Content>, ToolError> {
-    let Invocation { context, call, titles } = invocation;
-    let call = call.clone();
+    let (call, titles) = (invocation.call.clone(), invocation.titles.clone());
     // Texts are decoded and compared, which may take long.
-    let computed = context.run_blocking(move |workspace| {
+    let computed = invocation.context.run_blocking(move |workspace| {
         // The command may have read a file although the session may not show it without a question.
         let may_read = |change: &PathChange| {
             call.judge_effects(&Effect::Read(change.path().to_owned()).into()) == Verdict::Allow
         };
         let mut notes = changes.notes(workspace);
         notes.extend(changes.hidden_note(may_read, workspace));
-        Ok((changes.file_changes(may_read), notes))
+        let files = || changes.file_changes(may_read);
+        let mut shown = content_and_patch_for_computed_changes(files, workspace.outputs(), &titles);
+        let notes = notes.into_iter().map(|note| note.render(&titles));
+        shown.extend(notes_to_content(notes.collect()));
+        Ok(shown)
     });
-    let (files, notes) = computed.await?;
-    let (mut shown, _) = content_and_patch_for_changes(files, context, titles).await;
-    let notes = notes.into_iter().map(|note| note.render(titles));
-    shown.extend(notes_to_content(notes.collect()));
-    Ok(shown)
+    computed.await
 }
 
 /// Applies the changes to the real folders.

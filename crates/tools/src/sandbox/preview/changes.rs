@@ -65,17 +65,13 @@ impl CommandChanges {
 
     /// Returns a note on the entries that are not applied.
     pub(crate) fn skipped_note(&self, workspace: &Workspace) -> Option<Note> {
-        let names: Vec<_> = self.skipped.iter().map(|path| workspace.display(path)).collect();
-        let note = || Note::new("preview-skipped").with_text("names", names.join(", "));
-        (!names.is_empty()).then(note)
+        names_note("preview-skipped", self.skipped.iter().map(PathBuf::as_path), workspace)
     }
 
     /// Returns a note on the folders whose new modes are not applied.
     fn skipped_modes_note(&self, workspace: &Workspace) -> Option<Note> {
-        let names = self.skipped_modes.iter().take(MAX_CHANGES_NAMED);
-        let names: Vec<_> = names.map(|path| workspace.display(path)).collect();
-        let note = || Note::new("preview-skipped-modes").with_text("names", names.join(", "));
-        (!names.is_empty()).then(note)
+        let paths = self.skipped_modes.iter().map(PathBuf::as_path);
+        names_note("preview-skipped-modes", paths, workspace)
     }
 
     /// Returns the effects of applying the changes.
@@ -87,10 +83,13 @@ impl CommandChanges {
 
     /// Returns the changes in the form in which clients show them. `may_read` states whether the
     /// old content of a file may be shown.
-    pub(crate) fn file_changes(&self, may_read: impl Fn(&PathChange) -> bool) -> Vec<FileChange> {
+    pub(crate) fn file_changes(
+        &self,
+        may_read: impl Fn(&PathChange) -> bool,
+    ) -> impl Iterator<Item = FileChange> {
         let deadline = Instant::now() + MAX_DIFF_TIME;
         let shown = self.paths.iter().filter(|change| self.is_shown(change));
-        shown.map(|change| file_change(change, may_read(change), deadline)).collect()
+        shown.map(move |change| file_change(change, may_read(change), deadline))
     }
 
     /// Returns whether a change is shown as the change of a file. A note states other changes.
@@ -121,30 +120,26 @@ impl CommandChanges {
         workspace: &Workspace,
     ) -> Option<Note> {
         let hidden = self.paths.iter().filter(|change| self.is_shown(change) && !may_read(change));
-        let names = hidden.take(MAX_CHANGES_NAMED).map(|change| workspace.display(change.path()));
-        let names: Vec<_> = names.collect();
-        let note = || Note::new("preview-hidden").with_text("names", names.join(", "));
-        (!names.is_empty()).then(note)
+        names_note("preview-hidden", hidden.map(PathChange::path), workspace)
     }
 
     /// Returns notes on changes that the diffs do not show: permissions, links, folders, binary files,
     /// repositories, generated folders and skipped entries.
     pub(crate) fn notes(&self, workspace: &Workspace) -> Vec<Note> {
-        let (in_repository, others): (Vec<_>, Vec<_>) =
-            self.paths.iter().partition(|change| is_git_data(change));
-        let is_parent = |path: &Path| {
-            self.paths.iter().any(|other| other.path() != path && other.path().starts_with(path))
-        };
-        // The notes on the content of a new folder name the folder, too.
-        let is_noted = |change: &&PathChange| match change {
-            PathChange::AddDirectory { at, .. } => !is_parent(at.path()),
-            _ => true,
-        };
-        let others = others.into_iter().filter(is_noted);
-        let mut notes: Vec<_> = others.flat_map(|change| path_notes(change, workspace)).collect();
-        if !in_repository.is_empty() {
-            let count = in_repository.len() as u64;
-            notes.push(Note::new("preview-repository").with_count("files", count));
+        let mut notes = Vec::new();
+        let mut git_data = 0;
+        for (index, change) in self.paths.iter().enumerate() {
+            // The content of a new folder follows the folder, and its notes name the folder, too.
+            let next = self.paths.get(index + 1).map(PathChange::path);
+            let is_parent = next.is_some_and(|next| next.starts_with(change.path()));
+            match change {
+                change if is_git_data(change) => git_data += 1,
+                PathChange::AddDirectory { .. } if is_parent => {}
+                change => notes.extend(path_notes(change, workspace)),
+            }
+        }
+        if git_data > 0 {
+            notes.push(Note::new("preview-repository").with_count("files", git_data));
         }
         notes.extend(self.generated.iter().map(|folder| {
             let (files, bytes, removed) = folder.counts();
@@ -160,6 +155,20 @@ impl CommandChanges {
         notes.extend(self.skipped_modes_note(workspace));
         notes
     }
+}
+
+/// Returns a note with the first paths. Returns `None` if there are no paths.
+fn names_note<'a>(
+    key: &'static str,
+    mut paths: impl Iterator<Item = &'a Path>,
+    workspace: &Workspace,
+) -> Option<Note> {
+    let named = paths.by_ref().take(MAX_CHANGES_NAMED);
+    let mut names: Vec<_> = named.map(|path| workspace.display(path)).collect();
+    if paths.next().is_some() {
+        names.push("…".to_owned());
+    }
+    (!names.is_empty()).then(|| Note::new(key).with_text("names", names.join(", ")))
 }
 
 fn path_effect(change: &PathChange) -> Effect {
