@@ -174,11 +174,7 @@ pub fn probe_preview(_policy: &SandboxPolicy) -> Result<(), SetupFailure> {
 ///
 /// # Errors
 /// Always returns [`io::ErrorKind::Unsupported`].
-pub fn read_layer(
-    _layer: &Path,
-    _max_entries: usize,
-    _descend: impl FnMut(&Path) -> bool,
-) -> io::Result<LayerContent> {
+pub fn read_layer(_layer: &Path, _max_entries: usize) -> io::Result<LayerContent> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

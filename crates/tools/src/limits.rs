@@ -269,10 +269,6 @@ pub(crate) const MAX_FILES_PER_EDIT_CALL: usize = 200;
 /// counts as one path.
 pub(crate) const MAX_PATHS_PER_APPLIED_PREVIEW: usize = 2_000;
 
-/// Maximum total size of all files that the application of one previewed command writes, before and
-/// after the change.
-pub(crate) const MAX_BYTES_PER_APPLIED_PREVIEW: usize = 256 * 1024 * 1024;
-
 /// Maximum number of edits in one call. An edit that replaces all occurrences in a file counts as
 /// one.
 pub(crate) const MAX_EDITS_PER_CALL: usize = 500;

@@ -31,19 +31,14 @@ const REMOVED: &str = "user.overlay.whiteout";
 /// [preview](crate::SandboxPolicy::preview), after the command has ended. The attributes of the
 /// folder itself are not read.
 ///
-/// Returns at most `max_entries` entries, without the content of the folders for which `descend`
-/// returns false. Links are not followed. Placeholders are skipped. If the command has denied
-/// the user access to a file or folder in the layer, the function permits it again;
-/// [`LayerEntry::mode`] contains the mode that the command has set. A second call returns the new
-/// mode.
+/// Returns at most `max_entries` entries. Links are not followed. Placeholders are skipped. If the
+/// command has denied the user access to a file or folder in the layer, the function permits it
+/// again; [`LayerEntry::mode`] contains the mode that the command has set. A second call returns the
+/// new mode.
 ///
 /// # Errors
 /// Returns an error if a folder of the layer cannot be read.
-pub fn read_layer(
-    layer: &Path,
-    max_entries: usize,
-    mut descend: impl FnMut(&Path) -> bool,
-) -> io::Result<LayerContent> {
+pub fn read_layer(layer: &Path, max_entries: usize) -> io::Result<LayerContent> {
     let mut content = LayerContent { entries: Vec::new(), is_cut: false };
     let upper = open_folder(CWD, layer.join("upper").as_os_str())?;
     let mut levels = vec![Level::read(upper, PathBuf::new(), max_entries, &mut content)?];
@@ -63,9 +58,8 @@ pub fn read_layer(
         let path = level.path.join(&name);
         let (kind, folder) = level.open_entry(&name, &stat)?;
         let mode = if kind == LayerEntryKind::Removed { 0 } else { stat.st_mode & 0o7777 };
-        let next = folder.filter(|_| descend(&path));
         content.entries.push(LayerEntry { path: path.clone(), kind, mode });
-        match next {
+        match folder {
             Some(_) if levels.len() >= MAX_LAYER_DEPTH => content.is_cut = true,
             Some(folder) => levels.push(Level::read(folder, path, max_entries, &mut content)?),
             None => {}
@@ -123,6 +117,12 @@ impl Level {
                 return Ok((LayerEntryKind::Folder { is_opaque }, Some(folder)));
             }
             FileType::CharacterDevice if stat.st_rdev == 0 => LayerEntryKind::Removed,
+            FileType::RegularFile
+                if !self.has_marked_files
+                    && Mode::from_raw_mode(stat.st_mode).contains(Mode::RUSR) =>
+            {
+                LayerEntryKind::File
+            }
             FileType::RegularFile => {
                 let file = open_permitting(self.folder.as_fd(), name, Mode::RUSR)?;
                 if self.has_marked_files && attribute(&file, REMOVED)?.is_some() {

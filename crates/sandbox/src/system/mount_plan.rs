@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::StepResult as _;
 use super::order::AfterSetup;
-use super::trees::open_path;
+use super::trees::{open_path, own_descriptor_path};
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::{CopyOnWriteFolder, SandboxPolicy};
 
@@ -73,8 +73,10 @@ impl KnownFolder {
 
     fn from_descriptor(fd: BorrowedFd<'_>) -> io::Result<Self> {
         let stat = fstat(fd)?;
-        let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        Ok(Self { path: fs::read_link(link)?, identity: (stat.st_dev, stat.st_ino) })
+        Ok(Self {
+            path: fs::read_link(own_descriptor_path(fd))?,
+            identity: (stat.st_dev, stat.st_ino),
+        })
     }
 
     /// Opens the folder in this process's mounts. Fails if another folder is at this path by now.

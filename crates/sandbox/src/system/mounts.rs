@@ -53,16 +53,14 @@ struct Placement {
 pub(super) fn build(
     policy: &SandboxPolicy,
     plan: &MountPlan,
-    wait_for_placeholders: impl FnOnce() -> io::Result<()>,
+    mut wait_for_placeholders: impl FnMut() -> io::Result<()>,
 ) -> Result<(), SetupFailure> {
     let root = open_path(Path::new("/")).step(SetupStep::Mounts)?;
     sys::make_mounts_private(root.as_fd()).step(SetupStep::Mounts)?;
-    let mut wait = Some(wait_for_placeholders);
-    if !policy.preview.is_empty()
-        && let Some(wait) = wait.take()
-    {
+    let is_preview = !policy.preview.is_empty();
+    if is_preview {
         // An overlay may not show files that are created in the real folder while it is mounted.
-        wait().step(SetupStep::Helper)?;
+        wait_for_placeholders().step(SetupStep::Helper)?;
         check_preview(policy, plan)?;
     }
 
@@ -98,7 +96,9 @@ pub(super) fn build(
     for path in trees.covers() {
         protection.pin_parents(path).step_at(SetupStep::Mask, path)?;
     }
-    wait.map_or(Ok(()), |wait| wait()).step(SetupStep::Helper)?;
+    if !is_preview {
+        wait_for_placeholders().step(SetupStep::Helper)?;
+    }
     for name in &policy.read_only {
         protection.protect(name, &scratch).step_at(SetupStep::ReadOnlyName, &name.path)?;
     }

@@ -189,30 +189,33 @@ impl Tool for Terminal {
             _ => None,
         };
         let (line, outside_sandbox) = (args.command, args.outside_sandbox);
+        let asks_background = is_background || asks_later;
+        let is_interactive = matches!(command.streams, Streams::Interactive(_));
+        let has_preview = !asks_background && !is_interactive;
+        let (isolation, setting) = (context.isolation.clone(), context.command_preview);
         let judged = run_on_blocking_thread(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
             let (home, private_tmp) = (home.as_deref(), private_tmp.as_deref());
             let place = risks::CommandPlace { cwd: &command.cwd, home, private_tmp };
             let judged = risks::assess_command(&line, place, &workspace);
-            Ok((judged, command))
+            let can_preview = match &*isolation {
+                CommandIsolation::Sandbox(sandbox) if setting != PreviewSetting::Never => {
+                    has_preview && sandbox.can_preview(&workspace)
+                }
+                _ => false,
+            };
+            Ok((judged, command, can_preview))
         });
-        let (risks::RiskAssessment { effects, note }, command) = judged.await?;
-        let asks_background = is_background || asks_later;
+        let (risks::RiskAssessment { effects, note }, command, can_preview) = judged.await?;
         let (effects, sandbox_note) = mark_effects_by_isolation(
             effects,
             &command.line,
             (outside_sandbox, asks_background),
             context,
         );
-        let is_interactive = matches!(command.streams, Streams::Interactive(_));
-        let can_preview = effects.has_sandbox() && !asks_background && !is_interactive;
-        let (effects, preview_note) = match (context.command_preview, can_preview) {
-            (PreviewSetting::Always, false) if effects.has_sandbox() => {
-                (effects.always_ask(), Some(Note::new("preview-not-for")))
-            }
-            (_, false) => (effects, None),
-            (setting, true) => mark_preview(effects, setting, context).await?,
-        };
+        let unavailable = if has_preview { "preview-unavailable" } else { "preview-not-for" };
+        let (effects, preview_note) =
+            mark_preview(effects, context.command_preview, can_preview, unavailable);
         let notes: Vec<_> = sandbox_note.into_iter().chain(note).chain(preview_note).collect();
         let plan = Plan {
             has_sandbox: effects.has_sandbox(),
@@ -300,29 +303,21 @@ fn mark_effects_by_isolation(
     }
 }
 
-/// Marks the effects of a command according to the setting, if previews work. If the setting requires a
-/// preview, but previews do not work, the call asks each time, and the returned note states the reason.
-async fn mark_preview(
+/// Marks the effects of a sandboxed command according to the setting. If the setting requires a preview
+/// that is impossible, the call asks each time, and the returned note has the key `unavailable`.
+fn mark_preview(
     effects: Effects,
     setting: PreviewSetting,
-    context: &Context,
-) -> Result<(Effects, Option<Note>), ToolError> {
-    if setting == PreviewSetting::Never {
-        return Ok((effects, None));
+    can_preview: bool,
+    unavailable: &'static str,
+) -> (Effects, Option<Note>) {
+    match (setting, can_preview) {
+        _ if !effects.has_sandbox() => (effects, None),
+        (PreviewSetting::Always, true) => (effects.with_required_preview(), None),
+        (PreviewSetting::Always, false) => (effects.always_ask(), Some(Note::new(unavailable))),
+        (_, true) => (effects.with_preview_offer(), None),
+        (_, false) => (effects, None),
     }
-    let isolation = context.isolation.clone();
-    let can_preview = context.run_blocking(move |workspace| match &*isolation {
-        CommandIsolation::Sandbox(sandbox) => Ok(sandbox.can_preview(workspace)),
-        _ => Ok(false),
-    });
-    Ok(match (can_preview.await?, setting) {
-        (true, PreviewSetting::Always) => (effects.with_required_preview(), None),
-        (true, _) => (effects.with_preview_offer(), None),
-        (false, PreviewSetting::Always) => {
-            (effects.always_ask(), Some(Note::new("preview-unavailable")))
-        }
-        (false, _) => (effects, None),
-    })
 }
 
 /// Returns a command that runs in the sandbox of the session. The caller must keep the lease while

@@ -69,10 +69,8 @@ impl PreviewLease {
         &self,
         workspace: &Workspace,
     ) -> Result<CommandChanges, PreviewObstacle> {
-        match &self.copies {
-            Some(copies) => comparison::compare(copies, workspace),
-            None => Ok(CommandChanges::default()),
-        }
+        let copies = self.copies.as_ref().ok_or(PreviewObstacle::Outdated)?;
+        comparison::compare(copies, workspace)
     }
 
     /// Returns the hosts to which the command could not connect, as text.

@@ -217,7 +217,7 @@ async fn wait_until_backgrounded(
     }
 }
 
-pub(super) fn spawn_failed_error(error: SpawnError) -> ToolError {
+fn spawn_failed_error(error: SpawnError) -> ToolError {
     let code = match error {
         SpawnError::Cwd { .. } => ErrorCode::NotADirectory,
         SpawnError::TooLong { .. } => ErrorCode::TooLarge,

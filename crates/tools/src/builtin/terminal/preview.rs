@@ -1,6 +1,7 @@
 //! The preview of a command: it runs on copies of the project folders, the user sees its changes, and
 //! the changes are made in the real folders if the user allows them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use acp_lifecycle::{Effect, Verdict};
@@ -224,7 +225,8 @@ async fn run_on_copies(
         Err(error) => return Ok(Err(PreviewObstacle::NoSandbox { why: error.to_string() })),
     };
     let output = run_on_blocking_thread(move || Ok(recording.finish())).await?;
-    let how = exit_text(&exit, None);
+    // The command ran on copies.
+    let how = exit_text(&exit, None).replace("; it may have had effects", "");
     let has_failed = exit.code != Some(0);
     let mut notes: Vec<_> = match lease.take_refused_hosts() {
         Some(hosts) if has_failed => {
@@ -274,9 +276,12 @@ async fn changes_as_content(
     // Texts are decoded and compared, which may take long.
     let computed = invocation.context.run_blocking(move |workspace| {
         // The command may have read a file although the session may not show it without a question.
-        let may_read = |change: &PathChange| {
+        let is_allowed = |change: &&PathChange| {
             call.judge_effects(&Effect::Read(change.path().to_owned()).into()) == Verdict::Allow
         };
+        let readable = changes.paths.iter().filter(is_allowed).map(PathChange::path);
+        let readable: HashSet<_> = readable.collect();
+        let may_read = |change: &PathChange| readable.contains(change.path());
         let mut notes = changes.notes(workspace);
         notes.extend(changes.hidden_note(may_read, workspace));
         let files = || changes.file_changes(may_read);

@@ -18,10 +18,7 @@ use crate::files::write::{
     AddedContent, AdditionPlace, CrashProtection, FileWrite, ReplaceOrInPlace, StagedAddition,
     StagedCall, StagedDir, StagedFile, StagedRemoval, Staging, WriteTarget, journal_file,
 };
-use crate::limits::{
-    MAX_BYTES_PER_APPLIED_PREVIEW, MAX_JOURNAL_ENTRIES, MAX_PATHS_PER_APPLIED_PREVIEW,
-    MAX_WHOLE_FILE_BYTES,
-};
+use crate::limits::{MAX_JOURNAL_ENTRIES, MAX_PATHS_PER_APPLIED_PREVIEW, MAX_PREVIEWED_BYTES};
 use crate::progress::{FilesDone, OnProgress};
 
 /// The changes of a call, sorted by their kind. A path is identified by its real path.
@@ -382,13 +379,9 @@ fn require_limits(changes: &[PathChange]) -> Result<(), ToolError> {
         PathChange::Write { before, after, .. } => [before.as_ref(), Some(after)],
         _ => [None, None],
     });
-    let mut total = 0;
-    for content in contents.flatten() {
-        total += content.bytes.len();
-        let is_large = content.bytes.len() as u64 > MAX_WHOLE_FILE_BYTES;
-        if is_large || total > MAX_BYTES_PER_APPLIED_PREVIEW {
-            return Err(too_large_error("The command changes files that are too large"));
-        }
+    let bytes: usize = contents.flatten().map(|content| content.bytes.len()).sum();
+    if bytes as u64 > MAX_PREVIEWED_BYTES {
+        return Err(too_large_error("The command changes files that are too large"));
     }
     Ok(())
 }

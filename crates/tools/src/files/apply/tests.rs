@@ -28,7 +28,7 @@ use crate::files::workspace::testing::{
     TestWorkspace, run_without_privileges, test_workspace_with_undo,
 };
 use crate::files::workspace::{Workspace, WorkspacePath};
-use crate::limits::{MAX_FILES_PER_EDIT_CALL, MAX_PATHS_PER_APPLIED_PREVIEW, MAX_WHOLE_FILE_BYTES};
+use crate::limits::{MAX_FILES_PER_EDIT_CALL, MAX_PATHS_PER_APPLIED_PREVIEW, MAX_PREVIEWED_BYTES};
 
 /// Returns a workspace that contains a tree.
 fn workspace_with(tree: &Tree) -> TestWorkspace {
@@ -408,7 +408,7 @@ fn calls_that_are_too_large_are_rejected() {
     let many: Vec<_> = (0..=MAX_PATHS_PER_APPLIED_PREVIEW).map(change).collect();
     let deep = |number| write(&test, &format!("{number}/a/b/c/d"), None, 0o644);
     let deep: Vec<_> = (0..MAX_PATHS_PER_APPLIED_PREVIEW / 2).map(deep).collect();
-    let bytes = vec![0; usize::try_from(MAX_WHOLE_FILE_BYTES).unwrap() + 1];
+    let bytes = vec![0; usize::try_from(MAX_PREVIEWED_BYTES).unwrap() + 1];
     let after = FileContent { bytes, mode: 0o644 };
     let large = vec![PathChange::Write { at: resolve(&test, "large"), before: None, after }];
     for changes in [many, deep, large] {

@@ -332,14 +332,16 @@ impl<'a> StagedFile<'a> {
             return Err(self.changed_error().into());
         }
         let durability = self.workspace.durability();
-        let written = overwrite(file, self.change.bytes).and_then(|()| durability.sync_file(file));
         let modes = self.changed_mode_in_place();
-        let set_mode = || modes.map_or(Ok(()), |(_, after)| set_mode_bits(file, after));
-        let written = written.and_then(|()| set_mode());
+        let set_mode = |mode: Option<u32>| mode.map_or(Ok(()), |mode| set_mode_bits(file, mode));
+        let written = overwrite(file, self.change.bytes)
+            .and_then(|()| set_mode(modes.map(|(_, after)| after)))
+            .and_then(|()| durability.sync_file(file));
         if written.is_err() {
             // Until the old bytes are restored, only the temporary file has complete content.
             self.stage = StagedState::Stranded;
             overwrite(file, old)?;
+            set_mode(modes.map(|(before, _)| before))?;
             self.stage = StagedState::Prepared;
         }
         self.had_concurrent_write = written.is_ok() && differs_if_readable(file, self.change.bytes);

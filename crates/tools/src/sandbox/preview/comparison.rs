@@ -3,8 +3,9 @@
 //! The result is correct only if the real files are still as the command saw them. A file that was
 //! changed after the start of the command is therefore an obstacle, and the command runs again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use callboard_sandbox::{LayerEntry, LayerEntryKind, read_layer};
 use super::PreviewCopies;
 use super::changes::{CommandChanges, PreviewObstacle};
 use super::generated::GeneratedFolder;
-use crate::error::{ErrorCode, ToolError};
+use crate::error::ErrorCode;
 use crate::files::apply::{FileContent, PathChange, assess_protection};
 use crate::files::remove::{inspect_entry, inspect_entry_with_text};
 use crate::files::system::{Dir, FileKind, link_count, mode_bits, read_to_cap};
@@ -72,19 +73,12 @@ struct RealEntry {
 
 impl Comparison<'_> {
     fn compare_folder(&mut self, root: &Path, layer: &Path) -> Result<(), PreviewObstacle> {
-        let content = read_layer(layer, MAX_LAYER_ENTRIES, |_| true);
+        let content = read_layer(layer, MAX_LAYER_ENTRIES);
         let content = content.map_err(|error| unreadable(root, &error))?;
         if content.is_cut {
             return Err(PreviewObstacle::TooLarge);
         }
-        let no_names = HashSet::new();
-        let mut names: HashMap<&Path, HashSet<&OsStr>> = HashMap::new();
-        for entry in &content.entries {
-            if let (Some(parent), Some(name)) = (entry.path.parent(), entry.path.file_name()) {
-                names.entry(parent).or_default().insert(name);
-            }
-        }
-        for entry in &content.entries {
+        for (index, entry) in content.entries.iter().enumerate() {
             let path = root.join(&entry.path);
             if self.copies.protected.iter().any(|protected| path.starts_with(protected)) {
                 // The content of a protected folder is not listed.
@@ -102,22 +96,22 @@ impl Comparison<'_> {
                 continue;
             }
             let upper = layer.join("upper").join(&entry.path);
-            let names = names.get(&*entry.path).unwrap_or(&no_names);
-            self.compare_entry(entry, &path, &upper, names)?;
+            self.compare_entry(entry, &path, &upper, &content.entries[index + 1..])?;
         }
         Ok(())
     }
 
-    /// Compares an entry of a layer. `names` are the names of the layer's entries in this folder.
+    /// Compares an entry of a layer. `following` are the next entries of the layer, which begin with
+    /// the content of the entry.
     fn compare_entry(
         &mut self,
         entry: &LayerEntry,
         path: &Path,
         upper: &Path,
-        names: &HashSet<&OsStr>,
+        following: &[LayerEntry],
     ) -> Result<(), PreviewObstacle> {
         let at = self.workspace.locate_without_following(path);
-        let at = at.map_err(|error| tool_error(path, &error))?;
+        let at = at.map_err(|error| unreadable(path, &error))?;
         let real = self.find_real(&at)?;
         match &entry.kind {
             LayerEntryKind::Removed => match real {
@@ -129,7 +123,12 @@ impl Comparison<'_> {
                     Some(real) if real.kind == FileKind::Directory => {
                         self.compare_folder_mode(path, entry.mode);
                         if *is_opaque {
-                            self.record_other_removals(&at, names)?;
+                            let within =
+                                following.iter().take_while(|it| it.path.starts_with(&entry.path));
+                            let children =
+                                within.filter(|it| it.path.parent() == Some(&entry.path));
+                            let names = children.filter_map(|it| it.path.file_name()).collect();
+                            self.record_other_removals(&at, &names)?;
                         }
                         return Ok(());
                     }
@@ -246,7 +245,7 @@ impl Comparison<'_> {
             }
             None => inspect_entry(self.workspace, at),
         };
-        let found = found.map_err(|error| tool_error(at.path(), &error))?;
+        let found = found.map_err(|error| unreadable(at.path(), &error))?;
         if found.require_deletable().is_err() {
             return Err(PreviewObstacle::TooLarge);
         }
@@ -277,7 +276,7 @@ impl Comparison<'_> {
         at: &WorkspacePath,
         names: &HashSet<&OsStr>,
     ) -> Result<(), PreviewObstacle> {
-        let dir = self.workspace.open_dir(at).map_err(|error| tool_error(at.path(), &error))?;
+        let dir = self.workspace.open_dir(at).map_err(|error| unreadable(at.path(), &error))?;
         let entries = dir.entries(MAX_DIRECTORY_ENTRIES);
         let (mut entries, is_cut) = entries.map_err(|error| unreadable(at.path(), &error))?;
         if is_cut {
@@ -287,7 +286,7 @@ impl Comparison<'_> {
         for entry in entries.iter().filter(|entry| !names.contains(&*entry.name)) {
             let path = at.path().join(&entry.name);
             let at = self.workspace.locate_without_following(&path);
-            let at = at.map_err(|error| tool_error(&path, &error))?;
+            let at = at.map_err(|error| unreadable(&path, &error))?;
             if let Some(real) = self.find_real(&at)? {
                 self.record_removal(&at, &real)?;
             }
@@ -305,7 +304,7 @@ impl Comparison<'_> {
     ) -> Result<(), PreviewObstacle> {
         let path = root.join(&entry.path);
         let at = self.workspace.locate_without_following(&path);
-        let at = at.map_err(|error| tool_error(&path, &error))?;
+        let at = at.map_err(|error| unreadable(&path, &error))?;
         let real = self.find_real(&at)?;
         let is_real_folder = real.as_ref().is_some_and(|real| real.kind == FileKind::Directory);
         let is_folder = matches!(entry.kind, LayerEntryKind::Folder { .. });
@@ -386,10 +385,6 @@ fn generated_folder(path: &Path) -> Option<&Path> {
     path.ancestors().filter(is_generated).last()
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> PreviewObstacle {
-    PreviewObstacle::Unreadable { path: path.to_owned(), why: error.to_string() }
-}
-
-fn tool_error(path: &Path, error: &ToolError) -> PreviewObstacle {
+fn unreadable(path: &Path, error: &impl Display) -> PreviewObstacle {
     PreviewObstacle::Unreadable { path: path.to_owned(), why: error.to_string() }
 }
