@@ -18,6 +18,7 @@ mod cancel;
 mod check_wire;
 mod command_display;
 mod command_sandbox;
+mod command_undo;
 mod concurrency;
 mod direct;
 mod durable;

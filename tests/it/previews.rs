@@ -1,6 +1,7 @@
 //! Previews of commands: a command runs on copies of the project folders, and its changes are made
 //! only if the user allows them.
 
+use std::ffi::OsString;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -21,6 +22,9 @@ use crate::sandbox::has_namespaces;
 const PREVIEW: PermissionReply = PermissionReply::SelectFirstOffered(&["preview", "allow"]);
 /// Selects the preview, and then rejects its changes.
 const REJECT_CHANGES: PermissionReply = PermissionReply::SelectFirstOffered(&["preview", "reject"]);
+
+/// The folder for temporary files of the agent, beside the project.
+const TEMPORARY: &str = "../temporary";
 
 async fn ready(mode: &str, config: &str, options: impl Into<Options>) -> Option<Agent> {
     ready_with_rules(mode, config, &[], options).await
@@ -45,7 +49,10 @@ async fn ready_with_rules(
     }
     let model = scratch.model(&Model::Direct);
     let args = ["acp", SANDBOX, "--model", &model, "--mode", mode];
-    let mut agent = Agent::start_in(scratch, &args, &[], options);
+    let temporary = scratch.path(TEMPORARY);
+    fs::create_dir(&temporary).unwrap();
+    let env = [("TMPDIR", temporary.to_str().unwrap())];
+    let mut agent = Agent::start_in(scratch, &args, &env, options);
     agent.initialize().await.expect("it initializes");
     agent.new_session().await;
     Some(agent)
@@ -65,7 +72,7 @@ fn project(agent: &Agent) -> Vec<(PathBuf, String)> {
     entries(&agent.scratch.cwd())
 }
 
-fn entries(root: &Path) -> Vec<(PathBuf, String)> {
+pub(crate) fn entries(root: &Path) -> Vec<(PathBuf, String)> {
     let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -135,6 +142,23 @@ async fn a_rejected_preview_changes_nothing() {
     assert!(second.contains("one\\ntwo\\nthree\\n"), "{second}");
     assert_eq!(project(&agent), before);
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_of_a_preview_remains_on_disk_or_mounted() {
+    for permission in [PREVIEW, REJECT_CHANGES] {
+        let Some(mut agent) = ready("ask", "", permission).await else { return };
+        let mounts = format!("/proc/{}/mountinfo", agent.process_id().unwrap());
+        let mounts = || fs::read_to_string(&mounts).unwrap();
+        let before = mounts();
+        run_line(&mut agent, CHANGES).await;
+        assert_eq!(agent.client.permission_requests.len(), 2);
+        assert_eq!(mounts(), before);
+        agent.finish().await;
+        let left = fs::read_dir(agent.scratch.path(TEMPORARY)).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, Vec::<OsString>::new());
+    }
 }
 
 #[tokio::test]
@@ -266,15 +290,20 @@ async fn a_preview_writes_through_no_link() {
 }
 
 /// Number of random commands; `cargo xtask accept previews` runs more of them.
-fn random_commands() -> u32 {
+pub(crate) fn random_commands() -> u32 {
     std::env::var("PREVIEWED_COMMANDS").map_or(12, |number| number.parse().unwrap())
 }
 
+/// The seed of the random commands.
+pub(crate) fn random_seed() -> u64 {
+    std::env::var("SEED").map_or(7, |seed| seed.parse().unwrap())
+}
+
 /// A generator of random numbers, so that a failure can be repeated with the same seed.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         // A linear congruential generator with the constants of Knuth's MMIX.
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         usize::try_from(self.0 >> 33).unwrap() % end
@@ -293,7 +322,7 @@ impl Random {
     }
 
     /// Returns a line of shell that changes the project in some way, or fails.
-    fn line(&mut self) -> Vec<u8> {
+    pub(crate) fn line(&mut self) -> Vec<u8> {
         const COMMANDS: &[&[u8]] = &[
             b"printf 'new\\n' > A",
             b"printf 'more\\n' >> A",
@@ -339,8 +368,7 @@ fn run_in_copy(agent: &Agent) -> Vec<(PathBuf, String)> {
 #[tokio::test]
 async fn a_preview_makes_the_changes_that_the_command_makes_in_a_copy() {
     let Some(mut agent) = ready("ask", "", PREVIEW).await else { return };
-    let seed = std::env::var("SEED").map_or(7, |seed| seed.parse().unwrap());
-    let mut random = Random(seed);
+    let mut random = Random(random_seed());
     for number in 0..random_commands() {
         let lines: Vec<_> = (0..1 + random.below(6)).map(|_| random.line()).collect();
         let script = lines.concat();

@@ -23,6 +23,7 @@ mod model_server;
 mod models;
 mod mutants;
 mod output;
+mod preview_kills;
 mod preview_rows;
 mod raw_agent;
 mod ripgrep;

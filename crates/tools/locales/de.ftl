@@ -156,7 +156,7 @@ no-preview-network-unknown = er wahrscheinlich ein Netz braucht, das eine Vorsch
 preview-skipped = Nicht übernommen: { $names }. Neue geschützte Namen, Sockets, Pipes und Geräte werden nie übernommen.
 preview-unavailable = Die Konfiguration verlangt eine Vorschau (terminal.preview), aber in diesen Projektordnern ist keine möglich. Wenn du den Befehl erlaubst, ändert er sie direkt.
 no-preview = Für den Befehl gibt es keine Vorschau, weil { $why }. Im Projekt wurde nichts geändert.
-no-preview-question = Wenn du den Befehl jetzt erlaubst, läuft er in den Projektordnern, und seine Änderungen können nicht rückgängig gemacht werden.
+no-preview-question = Wenn du den Befehl jetzt erlaubst, läuft er in den Projektordnern und ändert sie direkt.
 no-preview-outdated = andere Programme dieselben Dateien immer wieder ändern
 no-preview-network = er sich mit { $hosts } verbinden will und eine Vorschau kein Netz hat
 no-preview-large = er mehr als { $paths-text } Pfade oder { $mebibytes-text } MiB ändert
@@ -166,6 +166,13 @@ no-preview-unreadable = { $path } nicht verglichen werden kann ({ $why })
 no-preview-inapplicable = seine Änderungen nicht übernommen werden können ({ $why })
 no-preview-timeout = er nicht innerhalb der Zeitgrenze endete
 no-preview-sandbox = keine Kopie der Projektordner möglich ist ({ $why })
+
+unrecorded-project = Änderungen durch Befehle können in dieser Sitzung nicht rückgängig gemacht werden, weil die Projektordner mehr als { $entries-text } Dateien und Ordner enthalten.
+unrecorded-slow = Die Änderungen dieses Befehls können nicht rückgängig gemacht werden, weil das Lesen der Projektordner zu lange gedauert hat.
+unrecorded-many = Der Befehl hat mehr als { $paths-text } Dateien und Ordner geändert, deshalb können seine Änderungen nicht rückgängig gemacht werden.
+unrecorded-paths = Diese Änderungen des Befehls können nicht rückgängig gemacht werden: { $names }
+unrecorded-commit = Der Befehl hat den Branch oder den Commit eines Git-Repositorys geändert. Das kann hier nicht rückgängig gemacht werden.
+unrecorded-background = Änderungen, die der Befehl von jetzt an macht, können nicht rückgängig gemacht werden.
 
 change-add = Legt { $path } an
 change-modify = Ändert { $path }
@@ -223,13 +230,14 @@ directory-at-least = Ein Verzeichnis mit mindestens { $entries ->
 }.
 kept-once = Wiederherstellen lässt es sich nur bis zur nächsten Änderung einer Datei: Es hat mehr als { $bytes-text } Byte.
 lost = Danach lässt es sich nicht wiederherstellen: { $why }.
-lost-no-file = es ist keine Datei und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
+lost-directory = es ist ein Ordner und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
 lost-large = es hat mehr als ein GiB und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
 
 rewind-removes = Eingabe { $prompt } und alles danach würden aus dieser Sitzung entfernt.
 stays = { $path } bleibt, wie es ist: { $why }.
 stays-kept = { $path } bleibt, wie es ist: { $why }. Was es vor der letzten Änderung war, liegt in { $kept }.
 stays-not-kept = was vorher da war, ist nicht aufgehoben
+stays-not-permitted = es darf nicht geändert werden
 stays-changed = etwas anderes hat es seitdem geändert
 stays-gone = es ist nicht mehr da
 stays-taken = etwas anderes hat inzwischen diesen Namen

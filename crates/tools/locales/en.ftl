@@ -156,7 +156,7 @@ no-preview-network-unknown = it probably needs a network, which a preview does n
 preview-skipped = Not applied: { $names }. New protected names, sockets, pipes and devices are never applied.
 preview-unavailable = The configuration requires a preview (terminal.preview), but no preview works in these project folders. If you allow the command, it changes them directly.
 no-preview = The command cannot be previewed, because { $why }. No project file was changed.
-no-preview-question = If you allow the command now, it runs in the project folders, and its changes cannot be undone.
+no-preview-question = If you allow the command now, it runs in the project folders and changes them directly.
 no-preview-outdated = other programs keep changing the same files
 no-preview-network = it wants to connect to { $hosts }, and a preview has no network
 no-preview-large = it changes more than { $paths-text } paths or { $mebibytes-text } MiB
@@ -166,6 +166,13 @@ no-preview-unreadable = { $path } cannot be compared ({ $why })
 no-preview-inapplicable = its changes cannot be applied ({ $why })
 no-preview-timeout = it did not end within its time limit
 no-preview-sandbox = no copy of the project folders can be made ({ $why })
+
+unrecorded-project = The changes that commands make in this session cannot be undone, because the project folders contain more than { $entries-text } files and folders.
+unrecorded-slow = The changes of this command cannot be undone, because reading the project folders took too long.
+unrecorded-many = The command changed more than { $paths-text } files and folders, so its changes cannot be undone.
+unrecorded-paths = These changes of the command cannot be undone: { $names }
+unrecorded-commit = The command changed the branch or the commit of a git repository. This cannot be undone here.
+unrecorded-background = Changes that the command makes from now on cannot be undone.
 
 change-add = Adds { $path }
 change-modify = Changes { $path }
@@ -223,13 +230,14 @@ directory-at-least = A directory with at least { $entries ->
 }.
 kept-once = It can be restored only until the next change of a file: it has more than { $bytes-text } bytes.
 lost = It cannot be restored afterwards: { $why }.
-lost-no-file = it is not a regular file, and it is on another file system than the kept copies
+lost-directory = it is a directory, and it is on another file system than the kept copies
 lost-large = it is larger than 1 GiB, and it is on another file system than the kept copies
 
 rewind-removes = Prompt { $prompt } and everything after it will be removed from this session.
 stays = { $path } is left unchanged: { $why }.
 stays-kept = { $path } is left unchanged: { $why }. Its content before the last change is in { $kept }.
 stays-not-kept = no copy of its earlier content was kept
+stays-not-permitted = it cannot be changed: permission denied
 stays-changed = it has been changed since
 stays-gone = it no longer exists
 stays-taken = its name is in use again

@@ -8,6 +8,7 @@ pub(crate) mod entry_fingerprint;
 pub mod read;
 pub mod remove;
 pub mod rewind;
+pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod system;
 pub mod undo;

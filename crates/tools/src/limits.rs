@@ -222,6 +222,31 @@ pub(crate) const MAX_UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 /// earlier changes. If the log is larger, only the process that made the changes can undo them.
 pub(crate) const MAX_UNDO_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Maximum number of files and folders in the project folders if the changes of commands are recorded.
+/// Ignored files and generated folders do not count.
+pub(crate) const MAX_SNAPSHOT_ENTRIES: usize = 10_000;
+
+/// Maximum size of a file whose changes by a command can be undone.
+pub(crate) const MAX_SNAPSHOT_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Maximum total size of the copies of project files that a session keeps for undoing the changes of
+/// its next command.
+pub(crate) const MAX_SNAPSHOT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Maximum time for reading the project folders before a command, and again after the command.
+pub(crate) const MAX_SNAPSHOT_TIME: Duration = Duration::from_millis(300);
+
+/// Maximum total size of the old and new contents of the files that one command changes if their
+/// changes are recorded.
+pub(crate) const MAX_RECORDED_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Number of bytes at the beginning of `HEAD` and other files of a repository that are compared to
+/// detect a change of its branch or commit.
+pub(crate) const MAX_REPOSITORY_STATE_BYTES: u64 = 1024;
+
+/// Maximum number of paths that one command changes if its changes are recorded.
+pub(crate) const MAX_RECORDED_CHANGES: usize = 1_000;
+
 /// Maximum number of paths that a rewind changes.
 pub(crate) const MAX_REWIND_PATHS: usize = 10_000;
 

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::agent::DEADLINE;
-use super::raw_agent::RawAgent;
+use super::raw_agent::{RawAgent, parse_json_line};
 use crate::process::TaskError;
 
 /// An agent with one session. The process is killed on drop.
@@ -50,6 +51,44 @@ impl AllowingClient {
         let prompt = json!([{"type": "text", "text": text}]);
         let params = json!({"sessionId": self.session, "prompt": prompt});
         Ok(self.request("session/prompt", &params)?.1)
+    }
+
+    /// Runs a turn with the preview of a command. Kills the agent when `delay` has passed since the
+    /// changes of the command were allowed, if the turn has not ended by then.
+    pub(super) fn run_prompt_until_kill(
+        mut self,
+        text: &str,
+        delay: Duration,
+    ) -> Result<(), TaskError> {
+        let prompt = json!([{"type": "text", "text": text}]);
+        let params = json!({"sessionId": self.session, "prompt": prompt});
+        self.last_id += 1;
+        let id = self.last_id;
+        let method = "session/prompt";
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        let (mut answers, mut kill_at) = (0, None);
+        loop {
+            let line = match kill_at {
+                None => Some(self.agent.wait_for_line()?),
+                Some(at) => {
+                    let wait = Instant::saturating_duration_since(&at, Instant::now());
+                    self.agent.wait_for_line_within(wait)?
+                }
+            };
+            let Some(message) = line.map(|line| parse_json_line(&line)).transpose()? else {
+                return Ok(());
+            };
+            if message["method"] == "session/request_permission" {
+                self.allow(&message)?;
+                answers += 1;
+                // The first answer selects the preview.
+                if answers == 2 {
+                    kill_at = Some(Instant::now() + delay);
+                }
+            } else if message["id"] == id {
+                return Ok(());
+            }
+        }
     }
 
     /// Closes the input and waits until the process has exited.

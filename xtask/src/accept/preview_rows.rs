@@ -1,4 +1,4 @@
-//! The rows for previews of commands.
+//! The rows for previews of commands, and for recorded changes of commands.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,12 @@ use std::time::Instant;
 use super::RowMeasure::{Failed, Programs};
 use super::allowing_client::AllowingClient;
 use super::figures::{isolated_command, median, read_memory_mib};
+use super::preview_kills::mixtures_after_kills;
 use super::scratch::ScratchFolders;
 use super::{AcceptanceRow, ReleasePrograms};
 use crate::process::{TaskError, run_expecting_success};
 
-/// The rows of the command `accept` for previews of commands.
+/// The rows of the command `accept` for previews and recorded changes of commands.
 pub(super) const PREVIEW_ROWS: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "previews",
@@ -41,7 +42,48 @@ pub(super) const PREVIEW_ROWS: &[AcceptanceRow] = &[
         target: Some(64.0),
         measure: Programs(preview_memory),
     },
+    AcceptanceRow {
+        name: "preview-kills",
+        what: "projects in a mixed state after n agents are killed, each at a random moment while it \
+               applies the changes of a preview beside an editor, and after the next start",
+        n: 1000,
+        target: Some(0.0),
+        measure: Programs(mixtures_after_kills),
+    },
+    AcceptanceRow {
+        name: "recorded",
+        what: "failed tests of commands without a preview: n random commands, half of which are undone, \
+               must leave no trace",
+        n: 1000,
+        target: Some(0.0),
+        measure: Failed(
+            "PREVIEWED_COMMANDS=n test --profile laws -p callboard --all-features --test it -- \
+             command_undo",
+        ),
+    },
+    AcceptanceRow {
+        name: "record-cost",
+        what: "additional ms of a command in this repository, compared with an empty folder, because \
+               its changes are recorded, median of n pairs",
+        n: 50,
+        target: Some(20.0),
+        measure: Programs(extra_record_ms),
+    },
 ];
+
+/// Runs a command n times in this repository and n times in an empty folder. Returns the median
+/// difference of the times of their turns, in milliseconds.
+fn extra_record_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("record")?;
+    let empty = scratch.cwd().join("empty");
+    fs::create_dir(&empty).map_err(|error| TaskError::Failed(error.to_string()))?;
+    let mut recorded = start(built, &scratch)?;
+    let mut other = start_in(built, &scratch, &empty)?;
+    // The first command copies all files.
+    let (_, _) = (append_line(&mut recorded)?, append_line(&mut other)?);
+    let pair = |_| Ok(append_line(&mut recorded)? - append_line(&mut other)?);
+    Ok(median((0..n).map(pair).collect::<Result<_, TaskError>>()?))
+}
 
 /// Copies this repository, and starts an agent in the copy.
 fn start(built: &ReleasePrograms, scratch: &ScratchFolders) -> Result<AllowingClient, TaskError> {
@@ -52,9 +94,18 @@ fn start(built: &ReleasePrograms, scratch: &ScratchFolders) -> Result<AllowingCl
         clone.args(["clone", "--quiet"]).arg(repository).arg(&project);
         run_expecting_success(&mut clone)?;
     }
+    start_in(built, scratch, &project)
+}
+
+/// Starts an agent in a folder.
+fn start_in(
+    built: &ReleasePrograms,
+    scratch: &ScratchFolders,
+    folder: &Path,
+) -> Result<AllowingClient, TaskError> {
     let mut command = isolated_command(&built.callboard, scratch);
     command.args(["acp", "--ephemeral", "--model", "direct", "--mode", "ask"]);
-    AllowingClient::start(&mut command, &project)
+    AllowingClient::start(&mut command, folder)
 }
 
 /// Runs a command n times with a preview and n times without. Returns the median difference of the

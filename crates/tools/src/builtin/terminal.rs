@@ -31,6 +31,7 @@ mod client_terminal;
 mod command_report;
 mod local_process;
 mod preview;
+mod recorded_changes;
 pub(super) mod risks;
 
 /// The tool `terminal`.

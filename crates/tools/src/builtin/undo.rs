@@ -38,9 +38,8 @@ impl Tool for Undo {
         Spec {
             name: "undo".into(),
             aliases: &[],
-            description: "Undoes the last call of this session that wrote, edited, moved or \
-                          deleted files; called again, the one before. Effects of commands are not \
-                          undone."
+            description: "Undoes the last call of this session that changed project files, also a \
+                          command; called again, the one before."
                 .into(),
             kind: ToolKind::Edit,
             side_effects: SideEffects::Changes,
@@ -121,12 +120,20 @@ impl Tool for Undo {
                 undoing.affected_paths().map(|(path, _)| workspace.display(path)).collect();
             let staying = skipped_notes(&undoing, workspace);
             let staying: Vec<_> = staying.iter().map(Note::to_string).collect();
+            let is_of_command = undoing.is_of_command();
             undoing.run(workspace)?;
             let mut text = match &paths[..] {
                 [] => String::new(),
                 paths => format!("Took back the last change, of {}.\n", paths.join(", ")),
             };
             text.push_str(&staying.join("\n"));
+            let kept = workspace.undo_store().session_folder();
+            if let Some(folder) = kept.filter(|_| is_of_command && !paths.is_empty()) {
+                let folder = path_text(&folder);
+                text.push_str(&format!(
+                    "\nThe versions from before this undo are kept in {folder}."
+                ));
+            }
             let raw = Some(json!({ "paths": paths }));
             Ok(ToolOutput { text, raw_output: raw, ..ToolOutput::default() })
         });

@@ -253,7 +253,7 @@ impl ExistingEntry {
         })
     }
 
-    /// Copies a file to the backups, and then removes it. Used if the file and the backups are on
+    /// Copies a file or link to the backups, and then removes it. Used if it and the backups are on
     /// different file systems.
     fn back_up_by_copy_and_remove(
         &self,
@@ -261,7 +261,7 @@ impl ExistingEntry {
         dir: &Dir,
     ) -> Result<Backup, ToolError> {
         let at = &self.entry.path;
-        if self.fingerprint.kind != FileKind::File || self.fingerprint.bytes > MAX_UNDO_BYTES {
+        if self.is_directory() || self.fingerprint.bytes > MAX_UNDO_BYTES {
             return Err(not_restorable_error(at));
         }
         let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.fingerprint)?;
@@ -378,7 +378,9 @@ impl Restorability {
         match is_beside {
             true if is_large => Self::UntilNextChange,
             true => Self::Restorable,
-            false if seen.kind != FileKind::File => Self::NotRestorable(Note::new("lost-no-file")),
+            false if seen.kind == FileKind::Directory => {
+                Self::NotRestorable(Note::new("lost-directory"))
+            }
             false if is_large => Self::NotRestorable(Note::new("lost-large")),
             false => Self::Restorable,
         }

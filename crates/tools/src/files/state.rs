@@ -1,9 +1,11 @@
 //! The user's state folder. Checks whether it has enough space for a backup.
 
+mod backup_copy;
 pub(crate) mod journal;
 pub(crate) mod late_writes;
 pub(crate) mod outputs;
 pub(crate) mod session_folder;
+pub(crate) mod snapshots;
 pub(crate) mod undo_entry;
 mod undo_log;
 pub(crate) mod undo_store;

@@ -20,15 +20,15 @@ mod unix;
 
 #[cfg(not(unix))]
 pub(crate) use portable::{
-    Dir, PinnedDirectory, copy_access, is_executable, link_count, metadata_file_id, mode_bits,
-    path_metadata, set_mode_bits,
+    Dir, PinnedDirectory, copy_access, file_clock_now, is_executable, link_count, metadata_file_id,
+    mode_bits, path_metadata, set_mode_bits,
 };
 #[cfg(all(test, unix))]
 pub(crate) use unix::simulated_file_system;
 #[cfg(unix)]
 pub(crate) use unix::{
-    Dir, PinnedDirectory, copy_access, is_executable, link_count, metadata_file_id, mode_bits,
-    path_metadata, set_mode_bits,
+    Dir, PinnedDirectory, copy_access, file_clock_now, is_executable, link_count, metadata_file_id,
+    mode_bits, path_metadata, set_mode_bits,
 };
 
 use std::ffi::OsString;
@@ -94,6 +94,8 @@ pub(crate) struct EntryMetadata {
     /// The unique id of the entry on this system.
     pub(crate) file_id: FileId,
     pub(crate) bytes: u64,
+    /// The permission bits, including the set-user-id, set-group-id and sticky bits.
+    pub(crate) mode: u32,
     /// The time at which the content last changed, in nanoseconds since the Unix epoch.
     pub(crate) modified: i128,
     /// The time at which the content or the metadata last changed, in nanoseconds since the Unix

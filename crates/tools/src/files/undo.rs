@@ -53,6 +53,9 @@ use self::undone_steps::UndoneSteps;
 pub struct UndoPlan {
     number: u64,
     actions: Vec<UndoAction>,
+    /// Whether the change is of a command. Other programs may have made a part of it, so the undo
+    /// keeps all that it removes and replaces.
+    is_of_command: bool,
     crash_protection: CrashProtection,
 }
 
@@ -113,18 +116,25 @@ impl UndoPlan {
         };
         let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
         let (mut deeds, mut freed) = (Vec::new(), FreedPaths::default());
+        let is_of_command = step.is_of_command;
         for deed in step.operations.into_iter().rev() {
             let action = UndoAction::plan_or_skip(workspace, deed, &freed)?;
             freed.add(&action);
             deeds.push(action);
         }
         let protection = CrashProtection::assess(workspace, &restoring_file_writes(&deeds))?;
-        Ok(Self { number, actions: deeds, crash_protection: protection })
+        Ok(Self { number, actions: deeds, is_of_command, crash_protection: protection })
     }
 
     /// Returns the number of the undo entry.
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns whether the change is of a command. The undo of such a change keeps all files that it
+    /// removes and replaces in [`UndoStore::session_folder`](crate::files::state::undo_store).
+    pub(crate) fn is_of_command(&self) -> bool {
+        self.is_of_command
     }
 
     /// Returns how the files that the undo rewrites are protected from a crash.
@@ -200,12 +210,17 @@ impl UndoPlan {
             let message = "Another change was made meanwhile. Preview the undo again.";
             return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
         };
-        let undone = self.undo_all(workspace);
-        match &undone {
-            Ok(()) => undo.discard_backups_except(self.number, &step, self.unrestored(workspace)),
-            Err(_) => undo.put_back_entry(self.number, step),
+        match self.undo_all(workspace) {
+            Ok(replaced) => {
+                let left = self.unrestored(workspace);
+                undo.discard_backups_except(self.number, &step, left, replaced);
+                Ok(())
+            }
+            Err(error) => {
+                undo.put_back_entry(self.number, step);
+                Err(error)
+            }
         }
-        undone
     }
 
     /// Returns the operations that remain after the undo. These are the skipped operations, and the
@@ -225,18 +240,44 @@ impl UndoPlan {
         UndoEntry::new(left.collect())
     }
 
-    fn undo_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
+    /// Undoes everything. Returns the backups of the files that the undo of a command has removed or
+    /// replaced.
+    fn undo_all(&self, workspace: &Workspace) -> Result<Vec<FileOperation>, ToolError> {
+        let store = workspace.undo_store();
+        let mut replaced =
+            if self.is_of_command { self.back_up_files(workspace) } else { Vec::new() };
         let mut undone = UndoneSteps::default();
-        match self.run_steps(workspace, &mut undone) {
-            Ok(()) => {
-                if !self.restores_entries() {
-                    self.remove_created_directories(&mut undone);
-                }
-                undone.removed.iter().for_each(|(_, blob)| workspace.undo_store().remove(blob));
-                Ok(())
-            }
-            Err(error) => Err(with_unrestored_files(error, &undone.roll_back(workspace))),
+        if let Err(error) = self.run_steps(workspace, &mut undone) {
+            replaced
+                .iter()
+                .filter_map(FileOperation::backup)
+                .for_each(|backup| store.remove(backup));
+            return Err(with_unrestored_files(error, &undone.roll_back(workspace)));
         }
+        if !self.restores_entries() {
+            self.remove_created_directories(&mut undone);
+        }
+        for (found, backup) in undone.removed {
+            if self.is_of_command {
+                let path = found.entry.path.path().to_owned();
+                replaced.push(FileOperation::Deleted { path, backup });
+            } else {
+                store.remove(&backup);
+            }
+        }
+        Ok(replaced)
+    }
+
+    /// Creates backups of the files that will be rewritten.
+    fn back_up_files(&self, workspace: &Workspace) -> Vec<FileOperation> {
+        let files = self.actions.iter().filter_map(|prepared| match prepared {
+            UndoAction::Rewrite { at, now, .. } => {
+                let backup = workspace.undo_store().write_backup(now).ok()??;
+                Some(FileOperation::Deleted { path: at.path().to_owned(), backup })
+            }
+            _ => None,
+        });
+        files.collect()
     }
 
     /// Undoes the change. Adds what was done to `undone`, except for the last step, which is done
@@ -322,6 +363,7 @@ impl From<ToolError> for UndoObstacle {
     fn from(error: ToolError) -> Self {
         match error.code() {
             Some(ErrorCode::NotFound | ErrorCode::NotADirectory) => Self::Skipped(REASON_GONE),
+            Some(ErrorCode::NotPermitted) => Self::Skipped(REASON_NOT_PERMITTED),
             Some(
                 ErrorCode::TooLarge
                 | ErrorCode::IsADirectory
@@ -400,6 +442,9 @@ impl UndoAction {
                 // A mode that another program has set stays.
                 let mode = mode_bits(&workspace.metadata(&at)?);
                 let modes = modes.filter(|modes| modes.before == Some(mode));
+                // Fails if the file cannot be written.
+                let write = FileWrite { modes, ..FileWrite::new(&at, Some(&now), &before) };
+                drop(CrashProtection::assess(workspace, &[write])?);
                 Self::Rewrite { at, now, before, modes, deed: deed.clone() }
             }
             FileOperation::Deleted { path, backup: before } => {
@@ -460,6 +505,7 @@ impl UndoAction {
 }
 
 pub(super) const REASON_NOT_KEPT: &str = "stays-not-kept";
+pub(super) const REASON_NOT_PERMITTED: &str = "stays-not-permitted";
 pub(super) const REASON_CHANGED: &str = "stays-changed";
 pub(super) const REASON_GONE: &str = "stays-gone";
 pub(super) const REASON_NAME_TAKEN: &str = "stays-taken";

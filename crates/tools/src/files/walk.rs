@@ -90,9 +90,13 @@ pub(crate) struct Walk<'a> {
     /// The ignore rules of the parent directories.
     parent_rules: Vec<Gitignore>,
     ignored: IgnoredFiles,
+    /// The names of directories that are omitted.
+    omitted: &'static [&'static str],
     order: WalkOrder,
     depth: usize,
     budget: SearchBudget<'a>,
+    /// The directory that contains the entry that was returned last.
+    current: Option<Arc<Dir>>,
     stop: Option<EarlyStop>,
     unreadable: usize,
     truncated_directories: usize,
@@ -151,15 +155,22 @@ impl<'a> Walk<'a> {
             levels: Vec::new(),
             parent_rules: above,
             ignored,
+            omitted: &[],
             order,
             depth,
             budget,
+            current: None,
             stop: None,
             unreadable: 0,
             truncated_directories: 0,
         };
         walk.descend(PathBuf::new());
         Ok(walk)
+    }
+
+    /// Omits all directories with these names. The top directory is never omitted.
+    pub(crate) fn without_directories(self, omitted: &'static [&'static str]) -> Self {
+        Self { omitted, ..self }
     }
 
     /// Returns the absolute path of an entry, given its path relative to the top directory.
@@ -180,7 +191,7 @@ impl<'a> Walk<'a> {
 
     /// Returns the open directory that contains the entry that was returned last.
     pub(crate) fn current_directory(&self) -> Option<Arc<Dir>> {
-        self.levels.last().map(|level| level.dir.clone())
+        self.current.clone()
     }
 
     pub(crate) fn early_stop(&self) -> Option<EarlyStop> {
@@ -272,10 +283,15 @@ impl Iterator for Walk<'_> {
                 self.levels.pop();
                 continue;
             };
-            let path = level.path.join(&name);
-            if name == ".git" || self.is_ignored(&path, kind) {
+            let (path, current) = (level.path.join(&name), level.dir.clone());
+            let is_omitted = || self.omitted.iter().any(|omitted| name == *omitted);
+            if name == ".git"
+                || kind == FileKind::Directory && is_omitted()
+                || self.is_ignored(&path, kind)
+            {
                 continue;
             }
+            self.current = Some(current);
             if kind == FileKind::Directory && self.levels.len() < self.depth {
                 match self.levels.len() < MAX_WALK_DEPTH {
                     true => self.descend(path.clone()),

@@ -40,9 +40,11 @@ use crate::files::state::journal::recover_unlocked_journals;
 use crate::files::state::late_writes::LateWrite;
 use crate::files::state::outputs::OutputStore;
 use crate::files::state::session_folder::session_folder_name;
+use crate::files::state::snapshots::SnapshotStore;
 use crate::files::state::undo_store::UndoStore;
 use crate::files::state::{JOURNAL_FOLDER, OUTPUT_FOLDER, StateFolder, UNDO_FOLDER};
 use crate::files::system::{Dir, PinnedDirectory as Pinned};
+use crate::limits::MAX_CHANGES_NAMED;
 use crate::lock::lock;
 
 use errors::{
@@ -86,6 +88,8 @@ pub struct Workspace {
     /// Paths of the agent itself whose changes always need permission, e.g. the user's state
     /// folder.
     guarded_paths: Vec<PathBuf>,
+    /// The last snapshot of the project folders.
+    snapshots: SnapshotStore,
     /// The folder for temporary files of sandboxed commands.
     temporary: OnceLock<TemporaryFolder>,
 }
@@ -114,6 +118,7 @@ impl Workspace {
             recovery_done: OnceLock::new(),
             in_place_only: Mutex::default(),
             guarded_paths: Vec::new(),
+            snapshots: SnapshotStore::default(),
             temporary: OnceLock::new(),
         })
     }
@@ -241,6 +246,11 @@ impl Workspace {
         &self.undo_store
     }
 
+    /// Returns the store of the last snapshot.
+    pub(crate) fn snapshot_store(&self) -> &SnapshotStore {
+        &self.snapshots
+    }
+
     /// Returns the store of complete outputs.
     pub(crate) fn outputs(&self) -> &OutputStore<Self> {
         &self.outputs
@@ -348,6 +358,20 @@ impl Workspace {
                 path_text(visible.as_deref().unwrap_or(path)).into_owned()
             }
         }
+    }
+
+    /// Returns the first of some paths as text, with the number of the others. Returns `None` if there
+    /// are no paths.
+    pub(crate) fn display_first<'a>(
+        &self,
+        mut paths: impl Iterator<Item = &'a Path>,
+    ) -> Option<String> {
+        let named = paths.by_ref().take(MAX_CHANGES_NAMED);
+        let mut names: Vec<_> = named.map(|path| self.display(path)).collect();
+        if let more @ 1.. = paths.count() {
+            names.push(format!("… (+{more})"));
+        }
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// Makes a path from the model absolute.

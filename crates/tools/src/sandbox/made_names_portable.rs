@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-pub(super) const GENERATED_FOLDERS: &[&str] = &[];
+pub(crate) const GENERATED_FOLDERS: &[&str] = &[];
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChangeTime;
@@ -24,13 +24,5 @@ impl MadeNames {
 impl ChangeTime {
     pub(super) fn now() -> Self {
         Self
-    }
-
-    pub(super) fn coarse_now() -> Self {
-        Self
-    }
-
-    pub(super) fn as_nanoseconds(self) -> i128 {
-        0
     }
 }

@@ -14,9 +14,9 @@ use tempfile::TempDir;
 
 use super::caches::CacheCopy;
 use super::connections::CommandConnections;
-use super::made_names::ChangeTime;
 use super::private_folder::open_subfolders;
 use super::proxied_network::ProxiedNetwork;
+use crate::files::system::file_clock_now;
 use crate::files::workspace::Workspace;
 
 pub(crate) use changes::{CommandChanges, PreviewObstacle};
@@ -42,7 +42,7 @@ pub(super) struct PreviewCopies {
     /// not applied.
     protected: Vec<PathBuf>,
     /// The time before the command started.
-    since: ChangeTime,
+    since: i128,
 }
 
 impl PreviewLease {
@@ -107,7 +107,7 @@ impl PreviewCopies {
         // A project folder may be named twice.
         let roots: BTreeSet<_> = roots.iter().collect();
         let folders = roots.into_iter().enumerate().map(create).collect::<io::Result<_>>()?;
-        Ok(Self { layers, folders, protected, since: ChangeTime::coarse_now() })
+        Ok(Self { layers, folders, protected, since: file_clock_now() })
     }
 
     pub(super) fn folders(&self) -> &[CopyOnWriteFolder] {

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Plan;
 use super::command_report::{exit_text, report_command};
+use super::recorded_changes::ChangeRecording;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::state::outputs::OutputReplaceability;
 use crate::limits::{
@@ -61,6 +62,7 @@ pub(super) async fn run_in_client_terminal(
 ) -> Result<ToolOutput, ToolError> {
     let Invocation { call, context, .. } = invocation;
     let Plan { command, foreground_wait: patience, .. } = plan;
+    let changes = ChangeRecording::begin(invocation).await?;
     let begun = Instant::now();
     let limit = command.timeout.into_iter().chain(patience).min();
     let created = tokio::select! {
@@ -94,7 +96,9 @@ pub(super) async fn run_in_client_terminal(
     call.append_terminal_output(&id, shown.head());
     call.record_terminal_output_gap(&id, shown.omitted_bytes());
     call.append_terminal_output(&id, shown.tail());
-    Ok(report_command(call, &exit, &recorded, &how))
+    let mut output = report_command(call, &exit, &recorded, &how);
+    changes.finish(false, &mut output, invocation).await?;
+    Ok(output)
 }
 
 async fn create_client_terminal(

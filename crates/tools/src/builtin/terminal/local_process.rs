@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Plan;
 use super::background::{self as background_report, BackgroundReason};
 use super::command_report::{exit_text, report_command};
+use super::recorded_changes::ChangeRecording;
 use crate::background::{CommandFuture, CommandInfo, ExamineEndFn};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::state::outputs::OutputReplaceability;
@@ -58,6 +59,11 @@ pub(super) async fn run_local_command(
     if is_background && place.is_none() {
         return Err(background_report::too_many_commands_error());
     }
+    // A command that starts in the background ends after its call.
+    let changes = match is_background {
+        true => None,
+        false => Some(ChangeRecording::begin(invocation).await?),
+    };
     let command_line = command.line.clone();
     let job = CommandInfo {
         command_line: command.line.clone(),
@@ -88,6 +94,9 @@ pub(super) async fn run_local_command(
                 let findings = examine(lease, true).await?;
                 let mut output = background_report::finish_detached_call(&id, why, invocation).await?;
                 add_findings(&mut output, findings.as_ref(), &command_line, invocation);
+                if let Some(changes) = changes {
+                    changes.finish(true, &mut output, invocation).await?;
+                }
                 return Ok(output);
             }
         }
@@ -97,6 +106,9 @@ pub(super) async fn run_local_command(
     let (findings, recorded) = tokio::try_join!(examine(lease, false), finish)?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
     add_findings(&mut output, findings.as_ref(), &command_line, invocation);
+    if let Some(changes) = changes {
+        changes.finish(false, &mut output, invocation).await?;
+    }
     Ok(output)
 }
 

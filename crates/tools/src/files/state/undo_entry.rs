@@ -15,6 +15,10 @@ pub(crate) struct UndoEntry {
     pub(crate) prompt: u32,
     /// The operations in the order in which they were done.
     pub(crate) operations: Vec<FileOperation>,
+    /// Whether a comparison of the project folders has found the operations. Other programs may have
+    /// made some of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_of_command: bool,
 }
 
 /// An operation on one file.
@@ -96,7 +100,12 @@ impl ModeChange {
 impl UndoEntry {
     /// Creates the entry of a call. The store adds the number of the prompt.
     pub(crate) fn new(operations: Vec<FileOperation>) -> Self {
-        Self { prompt: 0, operations }
+        Self { prompt: 0, operations, is_of_command: false }
+    }
+
+    /// Creates the entry of a command, from a comparison of the project folders.
+    pub(crate) fn of_command(operations: Vec<FileOperation>) -> Self {
+        Self { is_of_command: true, ..Self::new(operations) }
     }
 
     pub(super) fn backups(&self) -> impl Iterator<Item = &Backup> {
@@ -123,8 +132,17 @@ impl FileOperation {
         }
     }
 
+    /// Returns the paths that the operation changed.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let from = match self {
+            Self::Moved { from, .. } => Some(from.as_path()),
+            _ => None,
+        };
+        from.into_iter().chain([self.affected_path()])
+    }
+
     /// Returns the path that the operation changed. For a move, returns the new path.
-    pub(in crate::files) fn affected_path(&self) -> &Path {
+    pub(crate) fn affected_path(&self) -> &Path {
         match self {
             Self::CreatedDirectory(path)
             | Self::Created { path, .. }

@@ -79,11 +79,8 @@ impl LostChanges {
         operations: impl IntoIterator<Item = &'a FileOperation>,
         prompts: RangeInclusive<u32>,
     ) {
-        let paths = operations.into_iter().flat_map(|operation| match operation {
-            FileOperation::Moved { from, to } => vec![from.clone(), to.clone()],
-            other => vec![other.affected_path().to_owned()],
-        });
-        let paths: Vec<_> = paths.collect();
+        let paths = operations.into_iter().flat_map(FileOperation::paths);
+        let paths: Vec<_> = paths.map(Path::to_owned).collect();
         if prompts.is_empty() || paths.is_empty() {
             return;
         }
@@ -241,7 +238,7 @@ mod tests {
     #[test]
     fn entries_are_read_back_without_those_that_were_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let entry = |prompt| UndoEntry { prompt, operations: all_operations() };
+        let entry = |prompt| UndoEntry { prompt, ..UndoEntry::new(all_operations()) };
         for number in 1..=4 {
             append(folder.path(), &UndoLogLine::Added { number, entry: entry(number as u32) })
                 .unwrap();
@@ -254,7 +251,7 @@ mod tests {
         }
         let logged = read(folder.path()).unwrap();
         assert_eq!(logged.entries, [(1, entry(1)), (3, entry(3))]);
-        assert_eq!(logged.unrestored, [UndoEntry { prompt: 2, operations: left }]);
+        assert_eq!(logged.unrestored, [UndoEntry { prompt: 2, ..UndoEntry::new(left) }]);
         assert_eq!((logged.last_number, logged.last_backup, logged.first_prompt), (4, 7, Some(1)));
         // The entry of prompt 4 was dropped: its eight paths are lost for rewinds to prompts 1 to
         // 4. The entry of prompt 2 was undone in prompt 3, except for two operations. The three
@@ -285,7 +282,7 @@ mod tests {
         let hash_after = ContentHash::of_bytes(b"x");
         let operations = vec![FileOperation::Replaced { path, backup, hash_after, modes: None }];
         let entries = read(folder.path()).unwrap().entries;
-        assert_eq!(entries, [(1, UndoEntry { prompt: 2, operations })]);
+        assert_eq!(entries, [(1, UndoEntry { prompt: 2, ..UndoEntry::new(operations) })]);
     }
 
     #[test]

@@ -8,16 +8,15 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::backup_copy::{copy_entry, is_same_content};
 use super::late_writes::{LateWrite, WatchedBackup};
-use super::undo_entry::{Backup, UndoEntry, backup_number};
+use super::undo_entry::{Backup, FileOperation, UndoEntry, backup_number};
 use super::undo_log::{self, LostChanges, UndoLogLine};
 use crate::files::content_hash::ContentHash;
 use crate::files::entry_fingerprint::EntryFingerprint;
-use crate::files::state::journal::unique_temporary_name;
+use crate::files::state::journal::{remove_tree, unique_temporary_name};
 use crate::files::state::session_folder::{self, FolderLock};
-use crate::files::system::{
-    Dir, EntryMetadata, FileKind, FileVisibility, PinnedDirectory, copy_access,
-};
+use crate::files::system::{Dir, EntryMetadata, FileKind, FileVisibility, PinnedDirectory};
 use crate::limits::{
     MAX_LATE_WRITE_WATCHES, MAX_UNDO_BYTES, MAX_UNDO_ENTRIES, STATE_SWEEP_INTERVAL_BYTES,
 };
@@ -84,6 +83,23 @@ impl UndoStore {
         Self { session: Some(name), ..self }
     }
 
+    /// Returns the folder that contains the backups of all sessions. `None` if no backups are kept.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// Returns the number of entries that were added so far.
+    pub(crate) fn entry_count(&self) -> u64 {
+        self.lock_loaded().entry_count
+    }
+
+    /// Returns the entries that were added after the first `count` entries.
+    pub(crate) fn entries_after(&self, count: u64) -> Vec<UndoEntry> {
+        let kept = self.lock_state();
+        let newest = kept.entries.iter().rev().take_while(|(number, _)| *number > count);
+        newest.map(|(_, entry)| entry.clone()).collect()
+    }
+
     /// Returns the first prompt for which earlier processes of the session left entries.
     pub(crate) fn first_logged_prompt(&self) -> Option<u32> {
         self.lock_loaded().first_logged_prompt
@@ -92,6 +108,11 @@ impl UndoStore {
     /// Sets the number of the prompt whose calls add entries from now on.
     pub(crate) fn set_prompt(&self, number: u32) {
         self.lock_state().prompt = number;
+    }
+
+    /// Returns the number of the current prompt.
+    pub(crate) fn prompt(&self) -> u32 {
+        self.lock_state().prompt
     }
 
     /// Returns whether entries can be moved from a directory into the store.
@@ -133,8 +154,22 @@ impl UndoStore {
     /// possible.
     pub(crate) fn copy_in(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Backup>> {
         self.create_backup_with(|store, blob| {
-            let bytes = copy_file_with_attributes(dir, name, &store.dir, &blob)?;
+            let bytes = copy_entry(dir, name, &store.dir, &blob)?;
             let mode = store.dir.restrict_to_owner(&blob).ok().flatten();
+            Ok(Backup { name: blob, bytes, mode })
+        })
+    }
+
+    /// Creates a backup of an entry that does not exist any more. `build` creates the backup with this
+    /// name in this directory, and returns its size. `mode` is the mode of the entry; `None` for a
+    /// link.
+    pub(crate) fn build_backup(
+        &self,
+        mode: Option<u32>,
+        build: impl FnOnce(&Dir, &OsStr) -> io::Result<u64>,
+    ) -> io::Result<Option<Backup>> {
+        self.create_backup_with(|store, blob| {
+            let bytes = build(&store.dir, &blob)?;
             Ok(Backup { name: blob, bytes, mode })
         })
     }
@@ -179,9 +214,9 @@ impl UndoStore {
                 // Copy to a temporary name first, because an incomplete file must never have the
                 // final name.
                 let beside = unique_temporary_name();
-                let copied = copy_file_with_attributes(&store.dir, &blob.name, dir, &beside);
+                let copied = copy_entry(&store.dir, &blob.name, dir, &beside);
                 let placed = copied.and_then(|_bytes| dir.rename_to_unused(&beside, name));
-                placed.inspect_err(|_| drop(dir.remove_file(&beside)))
+                placed.inspect_err(|_| drop(remove_tree(dir, &beside)))
             }
             done => done,
         }
@@ -198,14 +233,18 @@ impl UndoStore {
         match store.move_in(dir, name, &blob.name) {
             // The entry is a copy, so the backup still exists.
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                let same = EntryFingerprint::compute(dir, name)?.hash;
-                match self.fingerprint_backup(blob)?.hash == same {
-                    true => dir.remove_file(name),
+                match is_same_content(&store.dir, &blob.name, dir, name)? {
+                    true => remove_tree(dir, name),
                     false => Err(io::Error::other("another program changed it")),
                 }
             }
             done => done.map(drop),
         }
+    }
+
+    /// Returns the folder that contains the backups of this session, if any.
+    pub(crate) fn session_folder(&self) -> Option<PathBuf> {
+        Some(self.existing_folder().ok()?.path.clone())
     }
 
     /// Removes a backup.
@@ -379,8 +418,14 @@ impl UndoStore {
     }
 
     /// Removes the backups of an undo entry after its undo. The backups of `left`, the operations
-    /// that were not undone, are kept.
-    pub(crate) fn discard_backups_except(&self, number: u64, step: &UndoEntry, left: UndoEntry) {
+    /// that were not undone, are kept, and those of `replaced`, the versions that the undo replaced.
+    pub(crate) fn discard_backups_except(
+        &self,
+        number: u64,
+        step: &UndoEntry,
+        left: UndoEntry,
+        replaced: Vec<FileOperation>,
+    ) {
         let is_left = |blob: &Backup| left.backups().any(|other| other.name == blob.name);
         let gone: Vec<_> = step.backups().filter(|blob| !is_left(blob)).collect();
         let mut kept = self.lock_state();
@@ -388,9 +433,10 @@ impl UndoStore {
         kept.log(&UndoLogLine::Undone { number, prompt, left: left.operations.clone() });
         kept.lost.add_undone(step, &left.operations, prompt);
         kept.bytes = kept.bytes.saturating_sub(gone.iter().map(|blob| blob.bytes).sum());
-        if left.backups().next().is_some() {
-            kept.unrestored.push_back(left);
-        }
+        let replaced = UndoEntry::new(replaced);
+        kept.bytes += replaced.backup_bytes();
+        let unrestored = [left, replaced].into_iter().filter(|it| it.backups().next().is_some());
+        kept.unrestored.extend(unrestored);
         drop(kept);
         gone.into_iter().for_each(|blob| self.remove(blob));
     }
@@ -562,20 +608,4 @@ impl SessionUndoFolder {
         // A backup that cannot be removed now is removed later, together with the folder.
         drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
     }
-}
-
-/// Copies a file to an unused name and returns its size in bytes. The owner, the mode and the
-/// attributes are copied where possible.
-fn copy_file_with_attributes(
-    from: &Dir,
-    name: &OsStr,
-    to: &Dir,
-    as_name: &OsStr,
-) -> io::Result<u64> {
-    let mut from = from.open_file(name)?;
-    let mut to = to.create_new_file(as_name, FileVisibility::Owner)?;
-    let bytes = io::copy(&mut from, &mut to)?;
-    copy_access(&from, &to)?;
-    to.sync_data()?;
-    Ok(bytes)
 }

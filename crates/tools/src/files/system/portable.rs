@@ -157,6 +157,7 @@ impl Dir {
             kind: metadata.file_type().into(),
             file_id: self.entry_id(name)?,
             bytes: metadata.len(),
+            mode: 0,
             modified,
             changed: modified,
         })
@@ -310,6 +311,13 @@ impl Dir {
 /// Returns the metadata of an absolute path. Follows links.
 pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)
+}
+
+/// Returns the time of the clock from which files get their times, in nanoseconds since the Unix epoch.
+#[cfg(not(unix))]
+pub(crate) fn file_clock_now() -> i128 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as i128)
 }
 
 /// Returns the id of a file. The system may give the same id to several files.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use rustix::{fs as sys, process};
 
 use super::{FileId, FileKind, outside_root_error};
@@ -242,6 +243,19 @@ impl From<FileType> for FileKind {
 
 pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
+}
+
+/// Returns the time of the clock from which files get their times, in nanoseconds since the Unix epoch.
+/// A file that is created or changed after this call has no earlier time.
+pub(crate) fn file_clock_now() -> i128 {
+    // Files may get the time of a coarse clock, which is some milliseconds late. Other systems have no
+    // such clock.
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::RealtimeCoarse;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Realtime;
+    let now = clock_gettime(clock);
+    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
 }
 
 /// Returns whether at least one user may execute the file.

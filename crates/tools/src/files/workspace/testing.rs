@@ -1,5 +1,8 @@
 //! Workspaces for tests.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod trees;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -185,7 +185,7 @@ impl<'a> StagedRemoval<'a> {
                 self.stage = RemovalStage::Gone;
                 backup
             }
-            Err(_) if seen.kind == FileKind::File && seen.bytes <= MAX_UNDO_BYTES => {
+            Err(_) if seen.kind != FileKind::Directory && seen.bytes <= MAX_UNDO_BYTES => {
                 let backup = undo.copy_in(&dir, &self.name.temporary).ok().flatten()?;
                 self.remove();
                 Some(backup)

@@ -12,9 +12,7 @@ use crate::files::apply::PathChange;
 use crate::files::encoding::DecodedText;
 use crate::files::workspace::Workspace;
 use crate::files::write::CrashProtection;
-use crate::limits::{
-    MAX_CHANGES_NAMED, MAX_DIFF_TIME, MAX_PATHS_PER_APPLIED_PREVIEW, MAX_PREVIEWED_BYTES,
-};
+use crate::limits::{MAX_DIFF_TIME, MAX_PATHS_PER_APPLIED_PREVIEW, MAX_PREVIEWED_BYTES};
 use crate::note::Note;
 
 use super::generated::GeneratedFolder;
@@ -160,15 +158,10 @@ impl CommandChanges {
 /// Returns a note with the first paths. Returns `None` if there are no paths.
 fn names_note<'a>(
     key: &'static str,
-    mut paths: impl Iterator<Item = &'a Path>,
+    paths: impl Iterator<Item = &'a Path>,
     workspace: &Workspace,
 ) -> Option<Note> {
-    let named = paths.by_ref().take(MAX_CHANGES_NAMED);
-    let mut names: Vec<_> = named.map(|path| workspace.display(path)).collect();
-    if paths.next().is_some() {
-        names.push("…".to_owned());
-    }
-    (!names.is_empty()).then(|| Note::new(key).with_text("names", names.join(", ")))
+    workspace.display_first(paths).map(|names| Note::new(key).with_text("names", names))
 }
 
 fn path_effect(change: &PathChange) -> Effect {

@@ -34,7 +34,7 @@ pub(super) fn compare(
     let mut comparison = Comparison {
         workspace,
         copies,
-        since: copies.since.as_nanoseconds(),
+        since: copies.since,
         bytes_left: MAX_PREVIEWED_BYTES,
         real_entries_left: MAX_LAYER_ENTRIES,
         new_folders: HashSet::new(),

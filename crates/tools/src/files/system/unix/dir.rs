@@ -108,6 +108,7 @@ impl Dir {
             kind: FileType::from_raw_mode(stat.st_mode).into(),
             file_id: (stat.st_dev, stat.st_ino),
             bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            mode: stat.st_mode & 0o7777,
             modified: time(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
             changed: time(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
         })

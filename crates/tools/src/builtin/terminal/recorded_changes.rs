@@ -1,0 +1,192 @@
+//! Records the changes that a command makes in the project folders, so that they can be undone, and
+//! shows them.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use acp_lifecycle::{Effect, Verdict};
+use acp_types::Content;
+use callboard_text::path_text;
+
+use crate::error::ToolError;
+use crate::files::snapshot::{NoSnapshot, RecordedChanges, Snapshot};
+use crate::files::state::undo_entry::{FileOperation, ModeChange};
+use crate::files::workspace::Workspace;
+use crate::files::workspace::open::read_link;
+use crate::limits::{MAX_RECORDED_CHANGES, MAX_SNAPSHOT_ENTRIES};
+use crate::note::Note;
+use crate::sandbox::GENERATED_FOLDERS;
+use crate::shown_changes::{content_and_patch_for_computed_changes, notes_to_content};
+use crate::tool::{Invocation, ToolOutput, redact_secrets};
+
+/// Records the changes of one command.
+///
+/// If the call ends without [`Self::finish`], e.g. because it was cancelled, the changes are recorded
+/// when this value is dropped.
+pub(super) struct ChangeRecording {
+    workspace: Arc<Workspace>,
+    /// `None` after the changes were recorded.
+    snapshot: Option<Result<Arc<Snapshot>, NoSnapshot>>,
+}
+
+impl ChangeRecording {
+    /// Makes a snapshot of the project folders before the command runs.
+    pub(super) async fn begin(invocation: Invocation<'_>) -> Result<Self, ToolError> {
+        let cancel = invocation.call.cancel_token().clone();
+        let snapshot = invocation.context.run_blocking(move |workspace| {
+            let taken = Snapshot::take(workspace, GENERATED_FOLDERS, &|| cancel.is_cancelled());
+            Ok(taken.map(Arc::new))
+        });
+        let snapshot = Some(snapshot.await?);
+        Ok(Self { workspace: invocation.context.workspace.clone(), snapshot })
+    }
+
+    /// Records and shows the changes that the command has made so far. `continues` states whether it
+    /// still runs.
+    pub(super) async fn finish(
+        mut self,
+        continues: bool,
+        output: &mut ToolOutput,
+        invocation: Invocation<'_>,
+    ) -> Result<(), ToolError> {
+        let snapshot = match self.snapshot.clone() {
+            Some(Ok(snapshot)) => snapshot,
+            Some(Err(why)) => {
+                let note = no_snapshot_note(why);
+                note.iter().for_each(|note| output.add_note(note, invocation));
+                return Ok(());
+            }
+            None => return Ok(()),
+        };
+        let (call, titles) = (invocation.call.clone(), invocation.titles.clone());
+        let recorded = invocation.context.run_blocking(move |workspace| {
+            let judge = |path: &Path| call.judge_effects(&Effect::Read(path.to_owned()).into());
+            // After the end of the call, everything is denied.
+            let is_over = || call.cancel_token().is_cancelled();
+            let may_record = |path: &Path| judge(path) != Verdict::Deny || is_over();
+            let changes = match snapshot.record_changes(workspace, &may_record, &|| false) {
+                Ok(changes) => changes,
+                Err(why) => return Ok(Err(why)),
+            };
+            // The command may have read a file although the session may not show it without a
+            // question.
+            let readable = changes.paths().filter(|path| judge(path) == Verdict::Allow);
+            let readable: HashSet<_> = readable.map(Path::to_owned).collect();
+            let show = |path: &Path, text: String| {
+                readable.contains(path).then(|| redact_secrets(&call, &text))
+            };
+            let files = || changes.file_changes(workspace, show);
+            let outputs = workspace.outputs();
+            let mut shown = content_and_patch_for_computed_changes(files, outputs, &titles);
+            let unrecorded = unrecorded_notes(&changes, workspace);
+            let notes = other_changes(&changes, workspace);
+            let notes = notes.iter().chain(&unrecorded).map(|note| note.render(&titles));
+            shown.extend(notes_to_content(notes.collect()));
+            Ok(Ok((shown, summary(&changes, &unrecorded, workspace))))
+        });
+        // The work goes on if the call ends now.
+        self.snapshot = None;
+        match recorded.await? {
+            Ok((shown, summary)) => {
+                add_content(shown, output, invocation);
+                output.text.push_str(&summary);
+            }
+            Err(why) => {
+                let note = no_snapshot_note(why);
+                note.iter().for_each(|note| output.add_note(note, invocation));
+            }
+        }
+        if continues {
+            invocation.append_note(&Note::new("unrecorded-background"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ChangeRecording {
+    fn drop(&mut self) {
+        if let Some(Ok(snapshot)) = self.snapshot.take() {
+            let workspace = self.workspace.clone();
+            let record = move || {
+                drop(snapshot.record_changes(&workspace, &|_| true, &|| false));
+            };
+            // If the thread cannot be started, the changes are not recorded.
+            drop(thread::Builder::new().spawn(record));
+        }
+    }
+}
+
+/// Returns a note on the reason why nothing is recorded, unless the user knows it already.
+fn no_snapshot_note(why: NoSnapshot) -> Option<Note> {
+    let most = MAX_SNAPSHOT_ENTRIES as u64;
+    match why {
+        NoSnapshot::TooLarge { is_repeated: false } => {
+            Some(Note::new("unrecorded-project").with_count("entries", most))
+        }
+        NoSnapshot::TimedOut => Some(Note::new("unrecorded-slow")),
+        // Questions about edits state that no backups are kept.
+        NoSnapshot::NotKept | NoSnapshot::TooLarge { .. } | NoSnapshot::Cancelled => None,
+    }
+}
+
+fn add_content(shown: Vec<Content>, output: &mut ToolOutput, invocation: Invocation<'_>) {
+    match &mut output.content {
+        Some(content) => content.extend(shown),
+        None => shown.into_iter().for_each(|item| invocation.call.append_content(item)),
+    }
+}
+
+/// Returns notes on the recorded changes that the diffs do not show: permissions, links and folders.
+fn other_changes(changes: &RecordedChanges, workspace: &Workspace) -> Vec<Note> {
+    let notes = changes.operations.iter().filter_map(|operation| {
+        let path = operation.affected_path();
+        let note = |key| Note::new(key).with_text("path", workspace.display(path));
+        match operation {
+            FileOperation::CreatedDirectory(_) => {
+                let is_within = |other: &Path| other != path && other.starts_with(path);
+                (!changes.paths().any(is_within)).then(|| note("preview-folder"))
+            }
+            FileOperation::CreatedLink { .. } => {
+                let at = workspace.locate_without_following(path).ok()?;
+                Some(note("preview-link").with_text("target", path_text(&read_link(&at)?)))
+            }
+            FileOperation::Replaced {
+                modes: Some(ModeChange { before: Some(before), after }),
+                ..
+            } => {
+                let note = note("preview-mode").with_text("before", format!("{before:o}"));
+                Some(note.with_text("after", format!("{after:o}")))
+            }
+            _ => None,
+        }
+    });
+    notes.collect()
+}
+
+/// Returns notes on the changes that an undo does not restore.
+fn unrecorded_notes(changes: &RecordedChanges, workspace: &Workspace) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if changes.has_too_many {
+        let most = MAX_RECORDED_CHANGES as u64;
+        notes.push(Note::new("unrecorded-many").with_count("paths", most));
+    }
+    let unrecorded = changes.unrecorded.iter().map(PathBuf::as_path);
+    if let Some(names) = workspace.display_first(unrecorded) {
+        notes.push(Note::new("unrecorded-paths").with_text("names", names));
+    }
+    if changes.has_other_commit {
+        notes.push(Note::new("unrecorded-commit"));
+    }
+    notes
+}
+
+/// Returns a text for the model about the recorded changes.
+fn summary(changes: &RecordedChanges, notes: &[Note], workspace: &Workspace) -> String {
+    let changed = workspace
+        .display_first(changes.paths())
+        .map(|names| format!("The command changed {names}. `undo` reverts this."));
+    let lines = changed.into_iter().chain(notes.iter().map(Note::to_string));
+    lines.map(|line| format!("\n[{line}]")).collect()
+}

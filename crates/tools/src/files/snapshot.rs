@@ -1,0 +1,178 @@
+//! Snapshots of the project folders. A snapshot is made before a command runs, so that the changes of
+//! the command can be undone.
+//!
+//! The content of each file is copied once, into a file without a name. A later snapshot copies only
+//! the files that have changed since. The folder `.git`, files that git ignores, and folders whose
+//! content tools generate are not part of a snapshot.
+
+mod record;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;
+
+use std::collections::btree_map::Entry;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use callboard_sandbox::is_placeholder_at;
+
+use crate::files::state::snapshots::{ContentCopies, SnapshotEntries, SnapshotEntry};
+use crate::files::system::{Dir, EntryMetadata, FileKind, file_clock_now};
+use crate::files::walk::{EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder};
+use crate::files::workspace::git::git_folders;
+use crate::files::workspace::{Workspace, guard};
+use crate::limits::{MAX_REPOSITORY_STATE_BYTES, MAX_SNAPSHOT_ENTRIES, MAX_SNAPSHOT_TIME};
+
+pub(crate) use self::record::RecordedChanges;
+
+/// The state of the project folders before a command.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// The time after the snapshot, in nanoseconds since the Unix epoch.
+    taken: i128,
+    /// The number of undo entries before the snapshot.
+    undo_entries: u64,
+    entries: Arc<SnapshotEntries>,
+    copies: Arc<ContentCopies>,
+    repositories: Vec<RepositoryState>,
+    omitted: &'static [&'static str],
+}
+
+/// The reason why the changes of a command are not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoSnapshot {
+    /// The session keeps no backups, or the state folder cannot be used.
+    NotKept,
+    /// The project folders have too many entries. `is_repeated` states whether this was also the
+    /// reason for an earlier command of the same prompt.
+    TooLarge {
+        is_repeated: bool,
+    },
+    /// Reading the project folders takes too long.
+    TimedOut,
+    Cancelled,
+}
+
+/// The files that change if the branch, the commit or the stash of a repository changes: their
+/// contents, or their size if they are long.
+type RepositoryState = (PathBuf, [Option<(u64, Vec<u8>)>; 3]);
+
+impl Snapshot {
+    /// Makes a snapshot of the project folders, without the directories that have one of the names
+    /// `omitted`. Blocks. No entry is read after the time limit of a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// The copies that were made before an error are kept for the next snapshot.
+    pub(crate) fn take(
+        workspace: &Workspace,
+        omitted: &'static [&'static str],
+        is_cancelled: &IsCancelled<'_>,
+    ) -> Result<Self, NoSnapshot> {
+        let undo_store = workspace.undo_store();
+        let folder = undo_store.folder().ok_or(NoSnapshot::NotKept)?;
+        let (store, prompt) = (workspace.snapshot_store(), undo_store.prompt());
+        if store.is_too_large_in(prompt) {
+            return Err(NoSnapshot::TooLarge { is_repeated: true });
+        }
+        let (earlier, copies) = store.last_or_new(folder).map_err(|error| {
+            tracing::debug!(%error, "no files can be copied before a command");
+            NoSnapshot::NotKept
+        })?;
+        let (begun, undo_entries) = (file_clock_now(), undo_store.entry_count());
+        let repositories = repository_states(workspace);
+        let mut entries = SnapshotEntries::new();
+        let scanned = scan(workspace, omitted, is_cancelled, &mut |path, dir, metadata| {
+            if let Entry::Vacant(place) = entries.entry(path) {
+                let (path, earlier) = (place.key(), earlier.get(place.key()));
+                let entry = SnapshotEntry::read(dir, path, metadata, earlier, &copies, begun);
+                place.insert(entry);
+            }
+        });
+        if scanned.is_err() {
+            let unread = earlier.iter().filter(|(path, _)| !entries.contains_key(*path));
+            let unread: Vec<_> =
+                unread.map(|(path, entry)| (path.clone(), entry.clone())).collect();
+            entries.extend(unread);
+        }
+        let entries = Arc::new(entries);
+        store.set_last(entries.clone(), &copies);
+        if let Err(NoSnapshot::TooLarge { .. }) = scanned {
+            store.set_too_large_in(prompt);
+        }
+        scanned?;
+        let taken = file_clock_now();
+        Ok(Self { taken, undo_entries, entries, copies, repositories, omitted })
+    }
+}
+
+/// Calls `visit` for each entry of the project folders, with its path, its directory and its
+/// metadata. The folders of the agent itself are omitted, and the placeholders of sandboxed commands.
+fn scan(
+    workspace: &Workspace,
+    omitted: &'static [&'static str],
+    is_cancelled: &IsCancelled<'_>,
+    visit: &mut dyn FnMut(PathBuf, &Dir, EntryMetadata),
+) -> Result<(), NoSnapshot> {
+    let budget = SearchBudget::new(is_cancelled).with_time_limit(MAX_SNAPSHOT_TIME);
+    let mut count = 0;
+    for root in workspace.roots() {
+        let walk = workspace.resolve_path(root).and_then(|at| {
+            Walk::new(workspace, &at, usize::MAX, WalkOrder::ByName, IgnoredFiles::Skip, budget)
+        });
+        // A project folder may have been removed.
+        let Ok(walk) = walk else { continue };
+        let has_agent_folder = workspace.guarded_paths().any(|path| path.starts_with(root));
+        let mut walk = walk.without_directories(omitted);
+        while let Some(found) = walk.next() {
+            let (Some(dir), path) = (walk.current_directory(), walk.absolute(&found.path)) else {
+                continue;
+            };
+            if has_agent_folder && guard::is_in_agent_folder(workspace, &path) {
+                continue;
+            }
+            count += 1;
+            if count > MAX_SNAPSHOT_ENTRIES {
+                return Err(NoSnapshot::TooLarge { is_repeated: false });
+            }
+            // An entry that was removed meanwhile is not part of the snapshot.
+            if let Ok(metadata) = dir.entry_metadata(path.file_name().unwrap_or_default())
+                && !(metadata.kind == FileKind::Special && is_placeholder_at(&path))
+            {
+                visit(path, &dir, metadata);
+            }
+        }
+        match walk.early_stop() {
+            None => {}
+            Some(EarlyStop::Cancelled) => return Err(NoSnapshot::Cancelled),
+            Some(_) => return Err(NoSnapshot::TimedOut),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the states of the repositories of the project folders, of their submodules and of their
+/// worktrees.
+fn repository_states(workspace: &Workspace) -> Vec<RepositoryState> {
+    let state = |folder: PathBuf| {
+        let files = ["HEAD", "logs/HEAD", "refs/stash"].map(|file| {
+            let file = File::open(folder.join(file)).ok()?;
+            let mut start = Vec::new();
+            (&file).take(MAX_REPOSITORY_STATE_BYTES).read_to_end(&mut start).ok()?;
+            Some((file.metadata().ok()?.len(), start))
+        });
+        (folder, files)
+    };
+    workspace.roots().flat_map(git_folders).map(state).collect()
+}
+
+/// Returns the time at which an entry was created, in nanoseconds since the Unix epoch. Returns `None`
+/// if the file system does not store this time.
+fn creation_time(dir: &Dir, path: &Path) -> Option<i128> {
+    let name = path.file_name()?;
+    let created = dir.hold_open(name).and_then(|file| file.metadata()?.created()).ok()?;
+    let since = created.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i128::try_from(since.as_nanos()).ok()
+}

@@ -1,0 +1,515 @@
+//! Tests that the changes since a snapshot are recorded completely, and that their undo restores
+//! exactly what was there.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use acp_types::Operation;
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+use super::{NoSnapshot, RecordedChanges, Snapshot};
+use crate::files::rewind::RewindPlan;
+use crate::files::system::file_clock_now;
+use crate::files::undo::UndoPlan;
+use crate::files::workspace::testing::trees::{self, Node, Tree, any_tree, dir, file, link, tree};
+use crate::files::workspace::testing::{
+    TestWorkspace, run_without_privileges, test_workspace_with_undo,
+};
+use crate::limits::{MAX_RECORDED_CHANGES, MAX_SNAPSHOT_ENTRIES, MAX_SNAPSHOT_FILE_BYTES};
+
+fn workspace_with(tree: &Tree) -> TestWorkspace {
+    let test = test_workspace_with_undo(&[]);
+    trees::create(test.workspace.cwd(), tree);
+    test
+}
+
+fn read(test: &TestWorkspace) -> Tree {
+    trees::read(test.workspace.cwd())
+}
+
+fn take(test: &TestWorkspace) -> Snapshot {
+    Snapshot::take(&test.workspace, &["generated"], &|| false).unwrap()
+}
+
+fn record(snapshot: &Snapshot, test: &TestWorkspace) -> RecordedChanges {
+    snapshot.record_changes(&test.workspace, &|_| true, &|| false).unwrap()
+}
+
+/// Undoes the last change. Returns the paths that it skips.
+fn undo(test: &TestWorkspace) -> Vec<PathBuf> {
+    let plan = UndoPlan::for_last_change(&test.workspace).unwrap();
+    let skipped = plan.skipped().map(|skipped| skipped.path.clone()).collect();
+    plan.run(&test.workspace).unwrap();
+    skipped
+}
+
+fn names(paths: &[PathBuf], test: &TestWorkspace) -> Vec<String> {
+    paths.iter().map(|path| test.workspace.display(path)).collect()
+}
+
+/// Waits until the files of earlier changes are old enough to be recognised by their times.
+fn wait_for_file_clock() {
+    let begun = file_clock_now();
+    while file_clock_now() < begun + 2_100_000_000 {
+        std::thread::yield_now();
+    }
+}
+
+/// Turns the tree `old` on disk into the tree `new`, as programs do it. A directory that both trees
+/// have keeps its mode. `replaces` states whether changed files are replaced by new ones.
+fn change(folder: &Path, old: &Tree, new: &Tree, replaces: bool) {
+    let is_dir = |node: Option<&Node>| matches!(node, Some(Node::Directory { .. }));
+    for (path, before) in old.iter().rev() {
+        let (full, after) = (folder.join(path), new.get(path));
+        let keeps = match (before, after) {
+            (Node::File { .. }, Some(Node::File { .. })) => !replaces || Some(before) == after,
+            _ => is_dir(Some(before)) && is_dir(after) || Some(before) == after,
+        };
+        match before {
+            _ if keeps => {}
+            Node::Directory { .. } => fs::remove_dir(full).unwrap(),
+            _ => fs::remove_file(full).unwrap(),
+        }
+    }
+    for (path, node) in new {
+        let full = folder.join(path);
+        match node {
+            Node::File { bytes, mode } if old.get(path) != Some(node) => {
+                if full.exists() {
+                    fs::set_permissions(&full, Permissions::from_mode(0o600)).unwrap();
+                }
+                fs::write(&full, bytes).unwrap();
+                fs::set_permissions(&full, Permissions::from_mode(*mode)).unwrap();
+            }
+            Node::Link(target) if old.get(path) != Some(node) => symlink(target, full).unwrap(),
+            Node::Directory { mode } if !is_dir(old.get(path)) => {
+                fs::create_dir(&full).unwrap();
+                fs::set_permissions(&full, Permissions::from_mode(*mode)).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Changes a tree several times, records each change, and undoes all of them.
+fn check(states: &[Tree], replaces: bool) {
+    let test = workspace_with(&states[0]);
+    let mut expected = vec![states[0].clone()];
+    for new in &states[1..] {
+        let (old, snapshot) = (read(&test), take(&test));
+        change(test.workspace.cwd(), &old, new, replaces);
+        let recorded = record(&snapshot, &test);
+        assert_eq!(names(&recorded.unrecorded, &test), Vec::<String>::new());
+        assert_eq!(read(&test), trees::expected(&old, new));
+        let is_changed = read(&test) != old;
+        assert_eq!(recorded.paths().count() > 0, is_changed, "{old:?} -> {new:?}");
+        if is_changed {
+            expected.push(read(&test));
+        }
+    }
+    while expected.len() > 1 {
+        assert_eq!(read(&test), expected.pop().unwrap());
+        assert_eq!(undo(&test), Vec::<PathBuf>::new());
+    }
+    assert_eq!(read(&test), expected[0]);
+}
+
+#[test]
+fn each_kind_of_entry_becomes_each_other_kind_and_back() {
+    let kinds = || {
+        vec![
+            tree([]),
+            tree([("a", file("text", 0o644))]),
+            tree([("a", file("text", 0o755))]),
+            tree([("a", file("othr", 0o444))]),
+            tree([("a", link("b"))]),
+            tree([("a", link("/"))]),
+            tree([("a", dir(0o700))]),
+            tree([("a/b", file("b", 0o600)), ("a/deep/c", link("../b"))]),
+            tree([("a/b/c", file("c", 0o644)), ("a/deep", dir(0o711))]),
+        ]
+    };
+    for old in kinds() {
+        for new in kinds() {
+            println!("{old:?} -> {new:?}");
+            for replaces in [false, true] {
+                check(&[old.clone(), new.clone(), old.clone()], replaces);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_change_of_a_tree_is_undone(
+        states in prop::collection::vec(any_tree(), 2..4),
+        replaces: bool,
+    ) {
+        check(&states, replaces);
+    }
+}
+
+#[test]
+fn a_rewind_undoes_the_changes_of_commands_and_edits() {
+    let test = workspace_with(&tree([("a", file("one", 0o644)), ("b", file("b", 0o644))]));
+    let before = read(&test);
+    test.workspace.begin_prompt(1);
+    let snapshot = take(&test);
+    fs::write(test.path("a"), "two").unwrap();
+    fs::rename(test.path("b"), test.path("c")).unwrap();
+    record(&snapshot, &test);
+    test.workspace.begin_prompt(2);
+    let at = test.resolve("a");
+    let two = crate::files::write::PreImage::Bytes(b"two".to_vec());
+    crate::files::write::atomic_write(&test.workspace, &at, b"three", &two).unwrap();
+    RewindPlan::before_prompt(&test.workspace, 1).unwrap().run(&test.workspace).unwrap();
+    assert_eq!(read(&test), before);
+}
+
+#[test]
+fn a_file_that_changes_again_is_left_alone_by_an_undo() {
+    let test = workspace_with(&tree([("a", file("one", 0o644)), ("b", file("b", 0o644))]));
+    let snapshot = take(&test);
+    for name in ["a", "b", "new"] {
+        fs::write(test.path(name), "two").unwrap();
+    }
+    record(&snapshot, &test);
+    fs::write(test.path("a"), "by the user").unwrap();
+    assert_eq!(undo(&test), [test.path("a")]);
+    assert_eq!((test.read("a"), test.read("b")), ("by the user".into(), "b".into()));
+    assert!(!test.path("new").exists());
+}
+
+#[test]
+fn changes_are_shown_as_diffs() {
+    let test = workspace_with(&tree([("a", file("one\n", 0o644)), ("b", file("b\n", 0o644))]));
+    let snapshot = take(&test);
+    fs::write(test.path("a"), "two\n").unwrap();
+    fs::rename(test.path("b"), test.path("c")).unwrap();
+    let recorded = record(&snapshot, &test);
+    let shown = |may_read: bool| {
+        let changes =
+            recorded.file_changes(&test.workspace, move |_, text| may_read.then_some(text));
+        let changes = changes.map(|change| {
+            let text = change.hunks.iter().flat_map(|hunk| &hunk.lines);
+            let text = text.map(|line| &*line.text).collect::<String>();
+            (change.operation, test.workspace.display(&change.path), text)
+        });
+        let mut changes: Vec<_> = changes.collect();
+        changes.sort_by(|one, other| one.1.cmp(&other.1));
+        changes
+    };
+    let expected = [
+        (Operation::Modify, "a".to_owned(), "one\ntwo\n".to_owned()),
+        (Operation::Delete, "b".to_owned(), "b\n".to_owned()),
+        (Operation::Add, "c".to_owned(), "b\n".to_owned()),
+    ];
+    assert_eq!(shown(true), expected);
+    assert!(shown(false).iter().all(|(.., text)| text.is_empty()));
+}
+
+/// An undo removes new files, so it must never take an old file for a new one.
+#[test]
+fn files_from_outside_of_the_snapshot_are_no_new_files() {
+    let test = workspace_with(&tree([(".gitignore", file("secret\n/generated\n", 0o644))]));
+    test.write("secret", "ignored");
+    test.write("generated/file", "generated");
+    test.write("moved/a", "outside");
+    let outside = test.outer_folder().join("outside");
+    fs::rename(test.path("moved"), &outside).unwrap();
+    wait_for_file_clock();
+    let snapshot = take(&test);
+    fs::write(test.path(".gitignore"), "").unwrap();
+    fs::rename(&outside, test.path("moved")).unwrap();
+    fs::rename(test.path("generated/file"), test.path("file")).unwrap();
+    let recorded = record(&snapshot, &test);
+    assert_eq!(names(&recorded.unrecorded, &test), ["file", "moved", "secret"]);
+    assert_eq!(undo(&test), Vec::<PathBuf>::new());
+    assert_eq!(test.read(".gitignore"), "secret\n/generated\n");
+    for (name, text) in [("secret", "ignored"), ("moved/a", "outside"), ("file", "generated")] {
+        assert_eq!(test.read(name), text);
+    }
+}
+
+/// A file that is ignored from now on still exists.
+#[test]
+fn newly_ignored_files_are_not_removed_files() {
+    let test = workspace_with(&tree([("a", file("a", 0o644)), ("b", file("b", 0o644))]));
+    let snapshot = take(&test);
+    fs::write(test.path(".gitignore"), "*\n").unwrap();
+    fs::write(test.path("b"), "changed").unwrap();
+    let recorded = record(&snapshot, &test);
+    assert_eq!(names(&recorded.unrecorded, &test), Vec::<String>::new());
+    undo(&test);
+    assert_eq!((test.read("a"), test.read("b")), ("a".into(), "b".into()));
+}
+
+#[test]
+fn a_change_in_the_instant_of_the_snapshot_is_found() {
+    for round in 0..200 {
+        let test = workspace_with(&tree([("a", file("one", 0o644))]));
+        let snapshot = take(&test);
+        fs::write(test.path("a"), "two").unwrap();
+        assert_eq!(record(&snapshot, &test).paths().count(), 1, "{round}");
+        undo(&test);
+        assert_eq!(test.read("a"), "one");
+    }
+}
+
+#[test]
+fn a_file_with_two_names_is_restored_once() {
+    let test = workspace_with(&tree([("a", file("one", 0o644))]));
+    fs::hard_link(test.path("a"), test.path("b")).unwrap();
+    let snapshot = take(&test);
+    fs::write(test.path("a"), "two").unwrap();
+    assert_eq!(record(&snapshot, &test).paths().count(), 1);
+    assert_eq!(undo(&test), Vec::<PathBuf>::new());
+    assert_eq!((test.read("a"), test.read("b")), ("one".into(), "one".into()));
+    let id = |name: &str| fs::metadata(test.path(name)).unwrap().ino();
+    assert_eq!(id("a"), id("b"));
+}
+
+/// An undo writes to all names of a file, so a file that got another name is not restored.
+#[test]
+fn a_file_that_became_another_name_of_a_file_is_only_named() {
+    let test = workspace_with(&tree([("a", file("A", 0o644)), ("b", file("B", 0o644))]));
+    let outside = test.outer_folder().join("outside");
+    fs::write(&outside, "outside").unwrap();
+    for (target, text) in [(test.path("a"), "A"), (outside, "outside")] {
+        let snapshot = take(&test);
+        fs::remove_file(test.path("b")).unwrap();
+        fs::hard_link(&target, test.path("b")).unwrap();
+        assert_eq!(names(&record(&snapshot, &test).unrecorded, &test), ["b"]);
+        assert_eq!(undo(&test), [test.path("b")]);
+        assert_eq!(
+            (fs::read_to_string(target).unwrap(), test.read("b")),
+            (text.into(), text.into())
+        );
+    }
+}
+
+/// The moved file may be the only copy of its content.
+#[test]
+fn a_file_that_was_moved_over_another_from_outside_is_only_named() {
+    let test = workspace_with(&tree([("a", file("A", 0o644)), ("b", file("B", 0o644))]));
+    let outside = test.outer_folder().join("outside");
+    fs::write(&outside, "outside").unwrap();
+    wait_for_file_clock();
+    let snapshot = take(&test);
+    fs::rename(&outside, test.path("a")).unwrap();
+    assert_eq!(names(&record(&snapshot, &test).unrecorded, &test), ["a"]);
+    assert_eq!(undo(&test), [test.path("a")]);
+    assert_eq!(test.read("a"), "outside");
+    // The content of a file that the snapshot contains is known.
+    let snapshot = take(&test);
+    fs::rename(test.path("b"), test.path("a")).unwrap();
+    record(&snapshot, &test);
+    assert_eq!(undo(&test), Vec::<PathBuf>::new());
+    assert_eq!((test.read("a"), test.read("b")), ("outside".into(), "B".into()));
+}
+
+/// Another program may have made a change while the command ran.
+#[test]
+fn an_undo_keeps_what_it_removes_and_replaces() {
+    let test = workspace_with(&tree([("a", file("A", 0o644))]));
+    let snapshot = take(&test);
+    fs::write(test.path("a"), "by the user").unwrap();
+    fs::write(test.path("new"), "by the user, too").unwrap();
+    record(&snapshot, &test);
+    undo(&test);
+    let folder = test.workspace.undo_store().session_folder().unwrap();
+    let kept = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut kept: Vec<_> = kept.filter_map(|path| fs::read_to_string(path).ok()).collect();
+    kept.retain(|text| text.starts_with("by the user"));
+    kept.sort();
+    assert_eq!(kept, ["by the user", "by the user, too"]);
+}
+
+/// The backups of a project on another file system are copies.
+#[test]
+fn removed_folders_and_links_are_restored_across_file_systems() {
+    let Ok(state) = tempfile::tempdir_in("/dev/shm") else { return };
+    let old = tree([
+        ("folder/a", file("A", 0o640)),
+        ("folder/inner/link", link("../a")),
+        ("folder/inner/empty", dir(0o711)),
+        ("link", link("folder")),
+    ]);
+    for fails in [false, true] {
+        let test = workspace_with(&old);
+        let TestWorkspace { workspace, outer } = test;
+        let workspace = workspace.with_state_folder(state.path());
+        let test = TestWorkspace { workspace, outer };
+        let device = |path: &Path| fs::metadata(path).unwrap().dev();
+        if device(state.path()) == device(test.workspace.cwd()) {
+            return;
+        }
+        let snapshot = take(&test);
+        fs::remove_dir_all(test.path("folder")).unwrap();
+        fs::remove_file(test.path("link")).unwrap();
+        symlink("elsewhere", test.path("link")).unwrap();
+        record(&snapshot, &test);
+        let changed = read(&test);
+        if fails {
+            // The folder of a removed entry cannot be restored, after the other was restored.
+            let plan = UndoPlan::for_last_change(&test.workspace).unwrap();
+            fs::write(test.path("folder"), "in the way").unwrap();
+            plan.run(&test.workspace).unwrap_err();
+            fs::remove_file(test.path("folder")).unwrap();
+            assert_eq!(read(&test), changed);
+        }
+        assert_eq!(undo(&test), Vec::<PathBuf>::new());
+        assert_eq!(read(&test), old);
+    }
+}
+
+#[test]
+fn changes_of_other_calls_are_not_recorded_again() {
+    let test = workspace_with(&tree([("a", file("A", 0o644)), ("b", file("B", 0o644))]));
+    let (outer, inner) = (take(&test), take(&test));
+    fs::write(test.path("a"), "by the inner command").unwrap();
+    record(&inner, &test);
+    fs::write(test.path("b"), "by the outer command").unwrap();
+    assert_eq!(record(&outer, &test).paths().collect::<Vec<_>>(), [test.path("b")]);
+    undo(&test);
+    assert_eq!((test.read("a"), test.read("b")), ("by the inner command".into(), "B".into()));
+    undo(&test);
+    assert_eq!(test.read("a"), "A");
+}
+
+/// The files of the agent itself are no changes of a command.
+#[test]
+fn folders_of_the_agent_are_not_recorded() {
+    let test = test_workspace_with_undo(&[("state/rules.json", "[]"), ("a", "A")]);
+    let TestWorkspace { workspace, outer } = test;
+    let state = workspace.cwd().join("state");
+    let test = TestWorkspace { workspace: workspace.with_guarded_path(&state), outer };
+    let snapshot = take(&test);
+    test.write("state/rules.json", "[1]");
+    test.write("a", "changed");
+    assert_eq!(record(&snapshot, &test).paths().collect::<Vec<_>>(), [test.path("a")]);
+}
+
+/// A program that runs as root in a container may have made the files.
+#[test]
+fn files_that_may_not_be_changed_are_left_alone_by_an_undo() {
+    run_without_privileges(|| {
+        let test = workspace_with(&tree([("a", file("A", 0o644)), ("d/b", file("B", 0o644))]));
+        let snapshot = take(&test);
+        fs::write(test.path("a"), "changed").unwrap();
+        fs::write(test.path("d/b"), "changed").unwrap();
+        fs::write(test.path("d/new"), "new").unwrap();
+        fs::set_permissions(test.path("d/b"), Permissions::from_mode(0o444)).unwrap();
+        record(&snapshot, &test);
+        fs::set_permissions(test.path("d"), Permissions::from_mode(0o555)).unwrap();
+        let mut skipped = undo(&test);
+        fs::set_permissions(test.path("d"), Permissions::from_mode(0o755)).unwrap();
+        skipped.sort();
+        assert_eq!(skipped, [test.path("d/b"), test.path("d/new")]);
+        assert_eq!((test.read("a"), test.read("d/b")), ("A".into(), "changed".into()));
+    });
+}
+
+#[test]
+fn what_cannot_be_restored_is_named() {
+    let test = workspace_with(&tree([
+        ("a", file("a", 0o644)),
+        ("denied", file("denied", 0o644)),
+        ("folder/small", file("small", 0o644)),
+    ]));
+    let large = vec![b'x'; usize::try_from(MAX_SNAPSHOT_FILE_BYTES).unwrap() + 1];
+    for name in ["large", "changed", "folder/large"] {
+        fs::write(test.path(name), &large).unwrap();
+    }
+    let snapshot = take(&test);
+    fs::rename(test.path("large"), test.path("moved")).unwrap();
+    fs::write(test.path("changed"), "").unwrap();
+    fs::write(test.path("denied"), "").unwrap();
+    fs::remove_dir_all(test.path("folder")).unwrap();
+    fs::remove_file(test.path("a")).unwrap();
+    test.fifo("fifo");
+    let may_record = |path: &Path| !path.ends_with("denied");
+    let recorded = snapshot.record_changes(&test.workspace, &may_record, &|| false).unwrap();
+    let mut unrecorded = names(&recorded.unrecorded, &test);
+    unrecorded.sort();
+    assert_eq!(unrecorded, ["changed", "denied", "fifo", "folder/large", "large", "moved"]);
+    let mut skipped = undo(&test);
+    skipped.sort();
+    assert_eq!(skipped, ["changed", "denied", "large"].map(|name| test.path(name)));
+    assert_eq!((test.read("a"), test.read("folder/small")), ("a".into(), "small".into()));
+    assert_eq!(fs::metadata(test.path("moved")).unwrap().len(), large.len() as u64);
+}
+
+#[test]
+fn too_many_changes_are_named_by_a_rewind() {
+    let test = workspace_with(&tree([("a", file("a", 0o644))]));
+    test.workspace.begin_prompt(1);
+    let snapshot = take(&test);
+    fs::write(test.path("a"), "changed").unwrap();
+    (0..=MAX_RECORDED_CHANGES).for_each(|it| test.write(&it.to_string(), ""));
+    let recorded = record(&snapshot, &test);
+    assert!(recorded.has_too_many && recorded.paths().count() == 0);
+    let plan = RewindPlan::before_prompt(&test.workspace, 1).unwrap();
+    assert_eq!(plan.kept()[0].path, test.workspace.cwd());
+    let backups = fs::read_dir(test.outer_folder().join("state/undo")).unwrap();
+    let backups = backups.flat_map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
+    let names: Vec<_> = backups.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| name.to_str().unwrap().parse::<u64>().is_err()), "{names:?}");
+}
+
+#[test]
+fn a_project_with_too_many_entries_has_no_snapshots() {
+    let test = workspace_with(&tree([]));
+    fs::create_dir(test.path("folder")).unwrap();
+    (0..MAX_SNAPSHOT_ENTRIES).for_each(|it| test.write(&format!("folder/{it}"), ""));
+    let taken = || Snapshot::take(&test.workspace, &[], &|| false);
+    let refused = |is_repeated| move |why| why == NoSnapshot::TooLarge { is_repeated };
+    // A slow disk may end a snapshot.
+    while taken().is_err_and(|why| why == NoSnapshot::TimedOut) {}
+    assert!(taken().is_err_and(refused(true)));
+    test.workspace.begin_prompt(2);
+    assert!(taken().is_err_and(|why| why != NoSnapshot::TooLarge { is_repeated: true }));
+    fs::remove_dir_all(test.path("folder")).unwrap();
+    test.workspace.begin_prompt(3);
+    assert!(taken().is_ok());
+}
+
+/// A later snapshot copies only the files that have changed.
+#[test]
+fn files_are_copied_once() {
+    let test = workspace_with(&tree([("a", file("12345678", 0o644)), ("b", file("123", 0o644))]));
+    let bytes = |snapshot: &Snapshot| snapshot.copies.byte_count();
+    wait_for_file_clock();
+    assert_eq!(bytes(&take(&test)), 11);
+    assert_eq!(bytes(&take(&test)), 11);
+    fs::write(test.path("b"), "1234").unwrap();
+    assert_eq!(bytes(&take(&test)), 15);
+}
+
+#[test]
+fn a_new_commit_is_reported() {
+    let test = workspace_with(&tree([("a", file("a", 0o644))]));
+    let git = |args: &str| {
+        let done = std::process::Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@example.com"])
+            .args(args.split(' '))
+            .current_dir(test.workspace.cwd())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    git("init -q");
+    git("add a");
+    git("commit -qm one");
+    for (args, is_expected) in
+        [("status", false), ("add a", false), ("commit -q --allow-empty -m two", true)]
+    {
+        let snapshot = take(&test);
+        git(args);
+        assert_eq!(record(&snapshot, &test).has_other_commit, is_expected, "{args}");
+    }
+}

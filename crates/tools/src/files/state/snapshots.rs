@@ -1,0 +1,143 @@
+//! The entries of the last snapshot of a session, with copies of the files.
+
+mod copies;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use crate::files::system::{Dir, EntryMetadata, FileKind};
+use crate::limits::MAX_SNAPSHOT_BYTES;
+use crate::lock::lock;
+
+pub(in crate::files) use self::copies::{ContentCopies, ContentCopy};
+
+/// The entries of the last snapshot of a session, whose copies the next snapshot uses.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotStore(Mutex<LastSnapshot>);
+
+#[derive(Debug, Default)]
+struct LastSnapshot {
+    entries: Arc<SnapshotEntries>,
+    copies: Option<Arc<ContentCopies>>,
+    /// The last prompt in which the project folders had too many entries.
+    too_large_in: Option<u32>,
+}
+
+/// Entries by their absolute paths. The content of a directory follows the directory.
+pub(in crate::files) type SnapshotEntries = BTreeMap<PathBuf, SnapshotEntry>;
+
+/// A directory entry in a snapshot.
+#[derive(Debug, Clone)]
+pub(in crate::files) struct SnapshotEntry {
+    pub(in crate::files) metadata: EntryMetadata,
+    pub(in crate::files) content: EntryContent,
+}
+
+/// The kind of an entry, and its content.
+#[derive(Debug, Clone)]
+pub(in crate::files) enum EntryContent {
+    Directory,
+    Link(OsString),
+    /// A file. `None` if its content was not copied.
+    File(Option<ContentCopy>),
+    /// A FIFO, socket or device.
+    Special,
+}
+
+impl SnapshotStore {
+    /// Returns the entries of the last snapshot, and the copies of their files. Starts again in
+    /// `folder` without entries if there is no room for more copies, and many are outdated.
+    pub(in crate::files) fn last_or_new(
+        &self,
+        folder: &Path,
+    ) -> io::Result<(Arc<SnapshotEntries>, Arc<ContentCopies>)> {
+        let mut last = lock(&self.0);
+        let copies = match last.copies.clone() {
+            Some(copies) if !copies.is_full() || last.has_few_outdated_copies() => copies,
+            _ => {
+                let copies = Arc::new(ContentCopies::create(folder)?);
+                *last = LastSnapshot { copies: Some(copies.clone()), ..LastSnapshot::default() };
+                copies
+            }
+        };
+        Ok((last.entries.clone(), copies))
+    }
+
+    /// Returns whether the project folders had too many entries before, in the same prompt.
+    pub(in crate::files) fn is_too_large_in(&self, prompt: u32) -> bool {
+        lock(&self.0).too_large_in == Some(prompt)
+    }
+
+    /// Records that the project folders have too many entries.
+    pub(in crate::files) fn set_too_large_in(&self, prompt: u32) {
+        lock(&self.0).too_large_in = Some(prompt);
+    }
+
+    /// Sets the entries of the last snapshot, unless other copies are in use by now.
+    pub(in crate::files) fn set_last(
+        &self,
+        entries: Arc<SnapshotEntries>,
+        copies: &Arc<ContentCopies>,
+    ) {
+        let mut last = lock(&self.0);
+        if last.copies.as_ref().is_some_and(|used| Arc::ptr_eq(used, copies)) {
+            last.entries = entries;
+        }
+    }
+}
+
+impl LastSnapshot {
+    fn has_few_outdated_copies(&self) -> bool {
+        let used = self.entries.values().map(|entry| match &entry.content {
+            EntryContent::File(Some(copy)) => copy.bytes,
+            _ => 0,
+        });
+        used.sum::<u64>() > MAX_SNAPSHOT_BYTES / 4 * 3
+    }
+}
+
+impl SnapshotEntry {
+    /// Reads an entry. Copies the content of a file if `earlier` has no copy of it. `begun` is the
+    /// time before the snapshot.
+    pub(in crate::files) fn read(
+        dir: &Dir,
+        path: &Path,
+        metadata: EntryMetadata,
+        earlier: Option<&Self>,
+        copies: &ContentCopies,
+        begun: i128,
+    ) -> Self {
+        let mut entry = Self::without_copy(dir, path, metadata);
+        if let EntryContent::File(copy) = &mut entry.content {
+            *copy = match earlier {
+                Some(Self { metadata: before, content: EntryContent::File(Some(copy)) })
+                    if *before == metadata && copy.is_settled =>
+                {
+                    Some(copy.clone())
+                }
+                _ => {
+                    let name = path.file_name().unwrap_or_default();
+                    copies.copy_file(dir, name, &metadata, begun).ok().flatten()
+                }
+            };
+        }
+        entry
+    }
+
+    /// Reads an entry without the content of a file.
+    pub(in crate::files) fn without_copy(dir: &Dir, path: &Path, metadata: EntryMetadata) -> Self {
+        let content = match metadata.kind {
+            FileKind::Directory => EntryContent::Directory,
+            FileKind::File => EntryContent::File(None),
+            FileKind::Special => EntryContent::Special,
+            FileKind::Link => {
+                let target = dir.read_link(path.file_name().unwrap_or_default());
+                target.map_or(EntryContent::Special, EntryContent::Link)
+            }
+        };
+        Self { metadata, content }
+    }
+}

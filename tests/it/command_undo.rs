@@ -1,0 +1,163 @@
+//! Changes by commands without a preview: they are shown on the card of the command, and `undo` and
+//! `rewind` restore them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use acp_conformance::TerminalService;
+use acp_types::schema::v1::{ToolCallContent, ToolCallStatus};
+use pretty_assertions::assert_eq;
+
+use crate::harness::scratch::Scratch;
+use crate::harness::script::Model;
+use crate::harness::session::call_text;
+use crate::harness::{Agent, Options, SANDBOX};
+use crate::previews::{Random, entries, random_commands, random_seed};
+use crate::sandbox::has_namespaces;
+
+async fn ready(scratch: Scratch, options: impl Into<Options>, sandbox: Option<&str>) -> Agent {
+    for (name, text) in [("a.txt", "one\ntwo\n"), ("b.txt", "b\n"), ("dir/c.txt", "c\n")] {
+        let path = scratch.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let model = scratch.model(&Model::Direct);
+    let args = ["acp", "--model", &model, "--mode", "auto"];
+    let args: Vec<_> = args.into_iter().chain(sandbox).collect();
+    let mut agent = Agent::start_in(scratch, &args, &[], options);
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    agent
+}
+
+const CHANGES: &str = "run echo three >> a.txt; rm b.txt; mkdir -p new/empty; echo n > new/n.txt; \
+                       chmod 755 dir/c.txt; ln -s a.txt link; echo done";
+
+/// Returns the paths of the diffs on the card of the last call.
+fn shown(agent: &Agent) -> Vec<String> {
+    let calls = agent.session().calls();
+    let content = calls.last().unwrap().content.iter();
+    let diffs = content.filter_map(|item| match item {
+        ToolCallContent::Diff(diff) => diff.path.file_name(),
+        _ => None,
+    });
+    let mut names: Vec<_> = diffs.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn changes_of_a_command_are_shown_and_undone() {
+    let mut agent = ready(Scratch::new(), Options::default(), None).await;
+    let before = entries(&agent.scratch.cwd());
+    assert_eq!(agent.turn(CHANGES).await, "end_turn");
+    let call = *agent.session().calls().last().unwrap();
+    assert_eq!(call.status, ToolCallStatus::Completed);
+    assert_eq!(shown(&agent), ["a.txt", "b.txt", "n.txt"]);
+    let text = call_text(call);
+    for note in [
+        "The file permissions of dir/c.txt change from 644 to 755.",
+        "Adds the folder new/empty",
+        "Adds link, a link to a.txt.",
+    ] {
+        assert!(text.contains(note), "{note}: {text}");
+    }
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    agent.turn("undo").await;
+    assert_eq!(entries(&agent.scratch.cwd()), before);
+    // A command without changes adds nothing that could be undone.
+    agent.turn("run cat a.txt").await;
+    assert_eq!(shown(&agent), Vec::<String>::new());
+    agent.turn("undo").await;
+    assert!(format!("{:?}", agent.session()).contains("There is nothing to undo"));
+    agent.finish().await;
+}
+
+/// The client runs the command, but in the same folders.
+#[tokio::test]
+async fn changes_of_a_command_in_a_terminal_of_the_client_are_undone() {
+    let mut agent =
+        ready(Scratch::new(), Options::default().with_terminals(TerminalService::default()), None)
+            .await;
+    let before = entries(&agent.scratch.cwd());
+    agent.turn(CHANGES).await;
+    assert_ne!(entries(&agent.scratch.cwd()), before);
+    agent.turn("undo").await;
+    assert_eq!(entries(&agent.scratch.cwd()), before);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn changes_of_a_sandboxed_command_are_undone() {
+    let scratch = Scratch::outside_tmp();
+    if !has_namespaces(&scratch) {
+        return;
+    }
+    let mut agent = ready(scratch, Options::default(), Some(SANDBOX)).await;
+    let before = entries(&agent.scratch.cwd());
+    agent.turn(CHANGES).await;
+    assert_ne!(entries(&agent.scratch.cwd()), before);
+    agent.turn("undo").await;
+    assert_eq!(entries(&agent.scratch.cwd()), before);
+    agent.finish().await;
+}
+
+/// The call ends before the command, so only the changes so far are recorded.
+#[tokio::test]
+async fn a_command_that_continues_in_the_background_says_what_is_not_recorded() {
+    let mut agent = ready(Scratch::new(), Options::default(), None).await;
+    let args = r#"{"command": "echo x > made; sleep 30", "background_after_ms": 500}"#;
+    agent.turn(&format!("tool terminal {args}")).await;
+    let text = call_text(agent.session().calls().last().unwrap());
+    assert!(text.contains("from now on cannot be undone"), "{text}");
+    agent.turn("undo").await;
+    assert!(!agent.scratch.path("made").exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_makes_a_commit_says_that_the_commit_stays() {
+    let mut agent = ready(Scratch::new(), Options::default(), None).await;
+    let git = "git -c user.name=a -c user.email=a@example.com";
+    agent.turn("run git init -q").await;
+    agent.turn(&format!("run {git} add . && {git} commit -qm one")).await;
+    let text = call_text(agent.session().calls().last().unwrap());
+    assert!(text.contains("the commit of a git repository"), "{text}");
+    agent.finish().await;
+}
+
+/// Any change is restored, with contents, modes and links.
+#[tokio::test]
+async fn each_random_command_is_undone() {
+    let mut agent = ready(Scratch::new(), Options::default(), None).await;
+    let mut random = Random(random_seed());
+    for number in 0..random_commands() {
+        let lines: Vec<_> = (0..1 + random.below(6)).map(|_| random.line()).collect();
+        let script = lines.concat();
+        let shown = String::from_utf8_lossy(&script).into_owned();
+        fs::write(agent.scratch.path("script.sh"), &script).unwrap();
+        let before = entries(&agent.scratch.cwd());
+        assert_eq!(agent.turn("run sh script.sh").await, "end_turn");
+        let after = entries(&agent.scratch.cwd());
+        let text = call_text(agent.session().calls().last().unwrap());
+        assert!(!text.contains("cannot be undone"), "{number}: {shown}{text}");
+        if before != after && random.below(2) == 0 {
+            agent.turn("undo").await;
+            assert_eq!(entries(&agent.scratch.cwd()), before, "undo of {number}: {shown}");
+        }
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_restored_file_has_its_old_mode() {
+    let mut agent = ready(Scratch::new(), Options::default(), None).await;
+    let mode = |agent: &Agent| {
+        fs::metadata(agent.scratch.path("a.txt")).unwrap().permissions().mode() & 0o777
+    };
+    agent.turn("run chmod 640 a.txt").await;
+    agent.turn("run rm a.txt").await;
+    agent.turn("undo").await;
+    assert_eq!(mode(&agent), 0o640);
+    agent.finish().await;
+}

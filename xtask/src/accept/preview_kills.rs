@@ -1,0 +1,147 @@
+//! Kills agents while they apply the changes of a preview, beside an editor that writes a file.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use super::ReleasePrograms;
+use super::allowing_client::AllowingClient;
+use super::figures::isolated_command;
+use super::mcp_left::join;
+use super::scratch::ScratchFolders;
+use super::seed::Random;
+use crate::process::TaskError;
+
+/// Number of agents that run at the same time.
+const AGENTS: u32 = 2;
+/// Number of files that the command changes, except for the file of the editor.
+const FILES: usize = 12;
+/// Maximum delay from the answer that allows the changes to the kill. The application takes about as
+/// long.
+const MAX_KILL_DELAY_MICROS: u64 = 40_000;
+/// Maximum delay from the start of a turn to the write of the editor.
+const MAX_WRITE_DELAY_MICROS: u64 = 300_000;
+/// The name of the file that both the command and the editor write.
+const EDITED: &str = "edited";
+/// The command that is previewed. It changes and removes files, and adds a file in a folder.
+const COMMAND: &str =
+    "run sed -i s/old/new/ file* edited; rm removed; mkdir added; echo new > added/file";
+
+/// The files of a project with their contents, and the folders without content.
+type Files = BTreeMap<OsString, String>;
+
+/// Kills n agents, each at a random moment while it applies changes, and starts another agent, which
+/// repairs the project. Returns the number of projects that are neither in their old nor in their new
+/// state, or that contain other files.
+pub(super) fn mixtures_after_kills(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let seed = built.seed.take_value();
+    let mixtures = thread::scope(|threads| {
+        let run = |first: u32| {
+            threads.spawn(move || {
+                let numbers = (first..n).step_by(AGENTS as usize);
+                let mixed = numbers.map(|number| is_mixture_after_kill(built, seed, number));
+                mixed.map(|mixed| mixed.map(usize::from)).sum::<Result<usize, TaskError>>()
+            })
+        };
+        let all: Vec<_> = (0..AGENTS).map(run).collect();
+        all.into_iter().map(|run| join(run.join())).sum::<Result<usize, TaskError>>()
+    });
+    Ok(mixtures? as f64)
+}
+
+fn is_mixture_after_kill(
+    built: &ReleasePrograms,
+    seed: u64,
+    number: u32,
+) -> Result<bool, TaskError> {
+    let scratch = ScratchFolders::new(&format!("preview-kills-{number}"))?;
+    let cannot_use = |error: io::Error| TaskError::Failed(error.to_string());
+    let project = scratch.cwd().join("project");
+    let (old, new) = (files("old"), files("new"));
+    create(&project, &old).map_err(cannot_use)?;
+    let start = || {
+        let mut command = isolated_command(&built.callboard, &scratch);
+        command.args(["acp", "--ephemeral", "--model", "direct", "--mode", "ask"]);
+        Ok::<_, TaskError>(AllowingClient::start(&mut command, &project)?.with_previews())
+    };
+    let mut random = Random::new(seed.wrapping_add(number.into()));
+    let kill_delay = Duration::from_micros(random.next_below(MAX_KILL_DELAY_MICROS));
+    let write_delay = Duration::from_micros(random.next_below(MAX_WRITE_DELAY_MICROS));
+    let replaces = random.next_below(2) == 0;
+    let client = start()?;
+    thread::scope(|threads| {
+        let editor = threads.spawn(|| {
+            thread::sleep(write_delay);
+            write_as_editor(&project, replaces)
+        });
+        let run = client.run_prompt_until_kill(COMMAND, kill_delay);
+        join(editor.join().map(|written| written.map_err(cannot_use))).and(run)
+    })?;
+    // The first call of the next agent repairs the project.
+    start()?.run_prompt("read file0")?;
+    let mut found = read(&project).map_err(cannot_use)?;
+    let edited = found.remove(&OsString::from(EDITED));
+    let is_possible = edited
+        .is_some_and(|text| [text_of("old"), text_of("new"), text_of("editor")].contains(&text));
+    let without_edited = |mut files: Files| {
+        files.remove(&OsString::from(EDITED));
+        files
+    };
+    Ok(!is_possible || found != without_edited(old) && found != without_edited(new))
+}
+
+fn text_of(word: &str) -> String {
+    format!("{word}\n").repeat(2000)
+}
+
+/// Returns the files of the project before or after the command.
+fn files(state: &str) -> Files {
+    let mut files: Files =
+        (0..FILES).map(|it| (format!("file{it}").into(), text_of(state))).collect();
+    files.insert(EDITED.into(), text_of(state));
+    if state == "old" {
+        files.insert("removed".into(), text_of("old"));
+    } else {
+        files.insert("added/file".into(), "new\n".to_owned());
+    }
+    files
+}
+
+fn create(project: &Path, files: &Files) -> io::Result<()> {
+    fs::create_dir(project)?;
+    files.iter().try_for_each(|(name, text)| fs::write(project.join(name), text))
+}
+
+/// Writes the file of the editor, in one of the ways in which editors do it.
+fn write_as_editor(project: &Path, replaces: bool) -> io::Result<()> {
+    let (file, text) = (project.join(EDITED), text_of("editor"));
+    if replaces {
+        // The other file is outside of the project, so that no preview contains it.
+        let other = project.with_extension("editor");
+        fs::write(&other, text)?;
+        fs::rename(other, file)
+    } else {
+        fs::write(file, text)
+    }
+}
+
+/// Reads all files of the project.
+fn read(project: &Path) -> io::Result<Files> {
+    let (mut files, mut folders) = (Files::new(), vec![project.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(project).unwrap_or(&path).as_os_str().to_owned();
+                files.insert(name, fs::read_to_string(&path)?);
+            }
+        }
+    }
+    Ok(files)
+}
