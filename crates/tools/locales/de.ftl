@@ -188,8 +188,8 @@ lines-not-listed = { $path }: +{ $added } −{ $removed } weitere { $lines ->
     [one] Zeile ist
    *[other] Zeilen sind
 } nicht aufgeführt.
-files-not-shown = { $files } weitere Dateien würden geändert, +{ $added } −{ $removed } Zeilen, die nicht gezeigt werden: { $named }.
-files-not-shown-more = { $files } weitere Dateien würden geändert, +{ $added } −{ $removed } Zeilen, die nicht gezeigt werden: { $named } und { $more } mehr.
+files-not-shown = { $files } weitere Dateien mit +{ $added } −{ $removed } Zeilen werden nicht gezeigt: { $named }.
+files-not-shown-more = { $files } weitere Dateien mit +{ $added } −{ $removed } Zeilen werden nicht gezeigt: { $named } und { $more } mehr.
 whole-change = Die ganze Änderung
 
 unread = Diese Sitzung hat { $path } nicht gelesen, und der ganze Inhalt wird ersetzt.

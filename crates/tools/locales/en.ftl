@@ -188,8 +188,8 @@ lines-not-listed = { $path }: +{ $added } −{ $removed } more { $lines ->
     [one] line is
    *[other] lines are
 } not listed.
-files-not-shown = { $files } more files would be changed, +{ $added } −{ $removed } lines, which are not shown: { $named }.
-files-not-shown-more = { $files } more files would be changed, +{ $added } −{ $removed } lines, which are not shown: { $named } and { $more } more.
+files-not-shown = { $files } more files with +{ $added } −{ $removed } lines are not shown: { $named }.
+files-not-shown-more = { $files } more files with +{ $added } −{ $removed } lines are not shown: { $named } and { $more } more.
 whole-change = The whole change
 
 unread = This session has not read { $path }, whose whole content is replaced.

@@ -247,6 +247,10 @@ pub(crate) const MAX_REPOSITORY_STATE_BYTES: u64 = 1024;
 /// Maximum number of paths that one command changes if its changes are recorded.
 pub(crate) const MAX_RECORDED_CHANGES: usize = 1_000;
 
+/// Maximum number of files whose recorded changes the card of a command shows. A patch file contains
+/// all changes.
+pub(crate) const MAX_RECORDED_CHANGES_SHOWN: usize = 20;
+
 /// Maximum number of paths that a rewind changes.
 pub(crate) const MAX_REWIND_PATHS: usize = 10_000;
 

@@ -26,7 +26,7 @@ use crate::builtin;
 use crate::error::ToolError;
 use crate::limits::TITLE_DEBOUNCE;
 use crate::note::CATALOGUES;
-use crate::schema::strip_internal_keywords;
+use crate::schema::shorten_for_model;
 use crate::tool::{CallDescription, Context, DynTool, OutputDisplay, Spec, Tool, ToolRole};
 
 use self::arguments::NormalisedArguments;
@@ -170,7 +170,7 @@ impl Registry {
     pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
         self.with_own_tools(self.live_tools.offered()).into_iter().map(|entry| {
             let mut input_schema = entry.schema().clone();
-            strip_internal_keywords(&mut input_schema);
+            shorten_for_model(&mut input_schema);
             ToolDefinition { spec: entry.spec.clone(), input_schema }
         })
     }

@@ -2,9 +2,74 @@
 
 use serde_json::{Map, Value, json};
 
-/// Removes the internal keywords from a schema, because they are not for models.
-pub(crate) fn strip_internal_keywords(schema: &mut Value) {
-    change_each_schema(schema, &|keywords| keywords.retain(|name, _| !name.starts_with("x-")));
+/// Turns the schema of a tool into the schema that models receive. It says the same in fewer bytes:
+///
+/// - The internal keywords are removed, and the fields that have the keyword `x-hidden`. A model may
+///   still give such a field.
+/// - Constants without descriptions become one `enum`.
+/// - A definition that is used once replaces its reference.
+/// - `additionalProperties` is removed if it is `false`, because the tool itself refuses other fields.
+pub(crate) fn shorten_for_model(schema: &mut Value) {
+    change_each_schema(schema, &|keywords| {
+        if let Some(Value::Object(properties)) = keywords.get_mut("properties") {
+            properties.retain(|_, property| property["x-hidden"] != true);
+        }
+        keywords.retain(|name, value| {
+            !(name.starts_with("x-") || name == "additionalProperties" && *value == false)
+        });
+    });
+    change_each_schema(schema, &merge_constants);
+    inline_definitions(schema);
+}
+
+/// Replaces a choice between constants that have no description by an `enum`.
+fn merge_constants(keywords: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = keywords.get("oneOf") else { return };
+    let constants = choices.iter().map(|choice| {
+        let is_constant = choice["type"] == "string" && choice["const"].is_string();
+        let has_more = choice.as_object().is_none_or(|choice| choice.len() > 2);
+        (is_constant && !has_more).then(|| choice["const"].clone())
+    });
+    if let Some(constants) = constants.collect::<Option<Vec<_>>>() {
+        keywords.remove("oneOf");
+        keywords.insert("type".to_owned(), json!("string"));
+        keywords.insert("enum".to_owned(), Value::Array(constants));
+    }
+}
+
+/// Replaces each reference to a definition that is used only once.
+fn inline_definitions(schema: &mut Value) {
+    while let Some((reference, definition)) = take_definition_used_once(schema) {
+        change_each_schema(schema, &|keywords| {
+            if keywords.get("$ref") == Some(&reference) {
+                keywords.remove("$ref");
+                for (name, value) in &definition {
+                    keywords.entry(name).or_insert(value.clone());
+                }
+            }
+        });
+    }
+    if let Some(root) = schema.as_object_mut()
+        && root.get("$defs").and_then(Value::as_object).is_some_and(Map::is_empty)
+    {
+        root.remove("$defs");
+    }
+}
+
+/// Removes a definition that contains no reference, and to which there is one reference. Returns the
+/// reference and the definition.
+fn take_definition_used_once(schema: &mut Value) -> Option<(Value, Map<String, Value>)> {
+    let text = schema.to_string();
+    let definitions = schema.get_mut("$defs")?.as_object_mut()?;
+    let reference = |name: &str| json!(format!("#/$defs/{name}"));
+    let is_used_once =
+        |name: &str| text.matches(&format!("\"$ref\":{}", reference(name))).count() == 1;
+    let found = definitions.iter().find(|(name, definition)| {
+        definition.is_object() && !definition.to_string().contains("\"$ref\"") && is_used_once(name)
+    });
+    let name = found?.0.clone();
+    let Some(Value::Object(definition)) = definitions.remove(&name) else { return None };
+    Some((reference(&name), definition))
 }
 
 /// Removes the parts of a generated schema that every request to a model would repeat although they
@@ -139,15 +204,21 @@ mod tests {
     #[test]
     fn a_generated_schema_is_short_and_keeps_its_names_and_descriptions() {
         let mut schema = schemars::schema_for!(Args).to_value();
-        strip_internal_keywords(&mut schema);
         shorten_generated_schema(&mut schema);
+        shorten_for_model(&mut schema);
         let expected = json!({
             "type": "object",
             "properties": {
                 "title": {"type": "string", "description": "A file. Its name may be long."},
                 "format": {"type": "integer"},
                 "minimum": {"type": "integer"},
-                "null": {"$ref": "#/$defs/Inner"},
+                "null": {
+                    "type": "object",
+                    "description": "More.",
+                    "properties": {
+                        "kind": {"type": "string", "description": "One of two.", "enum": ["first", "second"]},
+                    },
+                },
                 "x-own": {"type": "number"},
                 "any": {"type": "boolean"},
                 // An item may be `null`.
@@ -156,16 +227,38 @@ mod tests {
                 "defaulted": {"type": "integer", "default": 0},
             },
             "required": ["title", "minimum", "many"],
-            "$defs": {
-                "Inner": {
-                    "type": "object",
-                    "description": "More.",
-                    "properties": {
-                        "kind": {"$ref": "#/$defs/Kind", "description": "One of two."},
-                    },
-                },
-                "Kind": {"type": "string", "enum": ["first", "second"]},
+        });
+        assert_eq!(schema, expected);
+    }
+
+    #[test]
+    fn constants_are_merged_and_hidden_fields_are_removed() {
+        let constant = |name: &str| json!({"const": name, "type": "string", "x-aliases": ["y"]});
+        let described = json!([{"const": "a", "type": "string", "description": "A."}]);
+        let shared = json!({"type": "string"});
+        let mut schema = json!({
+            "properties": {
+                "one": {"$ref": "#/$defs/Choice", "description": "One."},
+                "hidden": {"type": "string", "x-hidden": true},
+                "described": {"oneOf": described},
+                "more": {"additionalProperties": {"$ref": "#/$defs/Shared"}},
+                "other": {"$ref": "#/$defs/Shared"},
             },
+            "additionalProperties": false,
+            "$defs": {
+                "Choice": {"oneOf": [constant("a"), constant("b")], "description": "Not this."},
+                "Shared": shared,
+            },
+        });
+        shorten_for_model(&mut schema);
+        let expected = json!({
+            "properties": {
+                "one": {"type": "string", "enum": ["a", "b"], "description": "One."},
+                "described": {"oneOf": described},
+                "more": {"additionalProperties": {"$ref": "#/$defs/Shared"}},
+                "other": {"$ref": "#/$defs/Shared"},
+            },
+            "$defs": {"Shared": shared},
         });
         assert_eq!(schema, expected);
     }
@@ -185,8 +278,8 @@ mod tests {
             "required": ["e"],
         });
         let mut shortened = schema.clone();
-        strip_internal_keywords(&mut shortened);
         shorten_generated_schema(&mut shortened);
+        shorten_for_model(&mut shortened);
         assert_eq!(shortened, schema);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) async fn content_and_patch_for_changes(
     context: &Context,
     titles: &Titles,
 ) -> (Vec<Content>, bool) {
-    let (mut shown, is_whole) = changes_to_bounded_content(&changes, titles);
+    let (mut shown, is_whole) = changes_to_bounded_content(&changes, MAX_CHANGES_SHOWN, titles);
     if !is_whole {
         let workspace = context.workspace.clone();
         let title = Note::new("whole-change").render(titles);
@@ -40,14 +40,15 @@ pub(crate) async fn content_and_patch_for_changes(
 }
 
 /// Returns the content items of [`content_and_patch_for_changes`] for changes that are computed one by
-/// one, so that they are never all in memory. Calls `changes` a second time for the patch file.
-/// Blocks.
+/// one, so that they are never all in memory. At most `most` changes are shown. Calls `changes` a
+/// second time for the patch file. Blocks.
 pub(crate) fn content_and_patch_for_computed_changes<I: Iterator<Item = FileChange>, R>(
     changes: impl Fn() -> I,
+    most: usize,
     outputs: &OutputStore<R>,
     titles: &Titles,
 ) -> Vec<Content> {
-    let (mut shown, is_whole) = changes_to_bounded_content(changes(), titles);
+    let (mut shown, is_whole) = changes_to_bounded_content(changes(), most, titles);
     if !is_whole {
         let title = Note::new("whole-change").render(titles);
         shown.extend(write_patch_file(changes(), outputs, title));
@@ -57,6 +58,7 @@ pub(crate) fn content_and_patch_for_computed_changes<I: Iterator<Item = FileChan
 
 fn changes_to_bounded_content<C: Borrow<FileChange>>(
     changes: impl IntoIterator<Item = C>,
+    most: usize,
     titles: &Titles,
 ) -> (Vec<Content>, bool) {
     let (mut shown, mut room, mut is_whole) = (Vec::new(), MAX_FILE_CHANGE_BYTES, true);
@@ -67,7 +69,7 @@ fn changes_to_bounded_content<C: Borrow<FileChange>>(
         let cut = bounded.unlisted;
         // Without any hunk, the change would look as if all content was deleted.
         let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
-        if is_empty || shown.len() >= MAX_CHANGES_SHOWN {
+        if is_empty || shown.len() >= most {
             rest.add(change);
             continue;
         }
@@ -261,7 +263,12 @@ mod tests {
             let (content, is_whole) = in_english((0..count).map(of).collect(), &context).await;
             let outputs = context.workspace.outputs();
             let all = || (0..count).map(of);
-            let computed = content_and_patch_for_computed_changes(all, outputs, &Titles::default());
+            let computed = content_and_patch_for_computed_changes(
+                all,
+                MAX_CHANGES_SHOWN,
+                outputs,
+                &Titles::default(),
+            );
             assert_eq!(computed.len(), content.len());
             let items = content.len() - usize::from(!is_whole);
             assert_eq!(computed[..items], content[..items]);
@@ -287,7 +294,7 @@ mod tests {
             };
             let expected = match rest {
                 1 => format!("/p/{MAX_CHANGES_SHOWN}: +1 −0 more line is not shown."),
-                _ => format!("{rest} more files would be changed, +{rest} −0 lines"),
+                _ => format!("{rest} more files with +{rest} −0 lines are not shown"),
             };
             assert!(text.text.starts_with(&expected), "{}", text.text);
             assert!(content.len() + MAX_NOTES_SHOWN <= acp_lifecycle::limits::MAX_CONTENT_ITEMS);

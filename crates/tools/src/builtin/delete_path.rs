@@ -23,8 +23,7 @@ pub(crate) struct DeletePath;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file, link or directory to delete, absolute or relative to the working directory. A
-    /// directory is deleted with all its contents. If the path is a link, only the link is deleted.
+    /// The file, link or directory. Of a link, only the link is deleted.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target", "dir", "directory", "folder"]))]
     path: String,
 }
@@ -41,8 +40,8 @@ impl Tool for DeletePath {
         Spec {
             name: "delete_path".into(),
             aliases: &["delete", "remove"],
-            description: "Deletes a file, or a directory with all that is in it. It can be undone \
-                          with undo, unless the result says otherwise."
+            description: "Deletes a file, or a directory with all that is in it. `undo` restores \
+                          it, unless the result says otherwise."
                 .into(),
             kind: ToolKind::Delete,
             side_effects: SideEffects::Changes,

@@ -45,11 +45,10 @@ pub(crate) struct EditFile;
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
 pub(crate) struct Args {
-    /// The file, absolute or relative to the working directory.
+    /// The file.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
-    /// The existing text, exactly as in the file. This text must occur exactly once, unless
-    /// `occurrence` or `replace_all` is set.
+    /// The existing text, exactly as in the file.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: Option<String>,
     /// The text that replaces `old_text`.
@@ -61,17 +60,16 @@ pub(crate) struct Args {
     replace_all: bool,
     /// The number of the occurrence to replace, from 1.
     occurrence: Option<u32>,
-    /// A line near the occurrence to replace, from 1. If `old_text` is empty, `new_text` is
-    /// inserted before this line.
+    /// A line near the occurrence to replace, from 1.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
-    /// Several replacements, applied in order. If set, do not set the fields above, except `path`.
+    /// Several replacements with these fields, applied in order, instead of the fields of the call.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
     edits: Vec<SingleEdit>,
 }
 
-/// One replacement.
+// One replacement. Models receive comments only of the fields that differ from those of the call.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
@@ -81,24 +79,17 @@ pub(crate) struct Args {
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
 pub(crate) struct SingleEdit {
-    /// The file, absolute or relative to the working directory; the `path` of the call if not
-    /// given.
+    /// The `path` of the call by default.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
-    /// The existing text, exactly as in the file. If empty, `new_text` is inserted before `line`.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: String,
-    /// The text that replaces `old_text`.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     new_text: String,
-    /// Replace every occurrence.
     #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
     #[serde(default)]
     replace_all: bool,
-    /// The number of the occurrence to replace, from 1.
     occurrence: Option<u32>,
-    /// A line near the occurrence to replace, from 1. If `old_text` is empty, `new_text` is
-    /// inserted before this line.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
 }

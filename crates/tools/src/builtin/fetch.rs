@@ -30,10 +30,10 @@ pub(crate) struct Fetch;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The URL of the page: http or https; https if it has no scheme.
+    /// The URL of the page: http or https.
     #[schemars(extend("x-aliases" = ["uri", "link", "page", "href"]))]
     url: String,
-    /// The first line to show, from 1, to continue a long page.
+    /// The first line to show, from 1.
     #[schemars(extend("x-aliases" = ["start_line", "line_start", "from_line"]))]
     offset: Option<u32>,
     /// Show the source of an HTML page instead of Markdown.
@@ -69,10 +69,9 @@ impl Tool for Fetch {
         Spec {
             name: "fetch".into(),
             aliases: &["web_fetch", "fetch_url"],
-            description: "Fetches a page of the web with GET and returns its text: HTML as \
-                          Markdown, other text and JSON as they are, images as images. Shows up to \
-                          24 KiB at once and reports the offset to continue with. Reaches public \
-                          hosts only, and asks the user about each new host."
+            description: "Fetches a page of the web and returns its text, HTML as Markdown, at \
+                          most 24 KiB at once, and the offset to continue with. Images are shown. \
+                          Reaches public hosts only, and asks the user about each new host."
                 .into(),
             kind: ToolKind::Fetch,
             side_effects: SideEffects::Reads,

@@ -23,22 +23,22 @@ pub(crate) struct FindPath;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// A glob. Without a slash it matches names anywhere, with a slash it matches whole paths.
+    /// A glob. Without a slash it matches names anywhere, with a slash whole paths.
     #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "name", "search", "file_pattern"]))]
     pattern: String,
-    /// The directory to search; the working directory if not given.
+    /// The directory to search; the working directory by default.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "cwd"]))]
     path: Option<String>,
-    /// Treat the pattern as letters that must occur in the path in this order, instead of a glob.
+    /// The pattern is not a glob, but letters that occur in the path in this order.
     fuzzy: Option<bool>,
-    /// Include paths that .gitignore excludes.
+    /// Include what .gitignore excludes.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Maximum number of paths to show, 1 to 1000; 1000 if not given.
+    /// Maximum number of paths, 1 to 1000; 1000 by default.
     #[schemars(extend("x-aliases" = ["limit", "head_limit", "max"]))]
     max_results: Option<u32>,
-    /// Number of paths to skip, to continue an earlier search; at most 20000.
+    /// Number of paths to skip, at most 20000.
     offset: Option<u32>,
 }
 
@@ -50,10 +50,9 @@ impl Tool for FindPath {
         Spec {
             name: "find_path".into(),
             aliases: &["find", "glob"],
-            description: "Finds files and directories by a glob such as `*.rs` or \
-                          `src/**/mod.rs`, or, with `fuzzy`, by some letters of their paths, best \
-                          matches first. Skips paths that .gitignore excludes. Shows up to 1000 \
-                          paths, and the offset to continue with."
+            description: "Finds files and directories by a glob such as `src/**/mod.rs`, or, with \
+                          `fuzzy`, by some letters of their paths, best matches first. Skips what \
+                          .gitignore excludes. Reports the offset to continue with."
                 .into(),
             kind: ToolKind::Search,
             side_effects: SideEffects::Reads,

@@ -26,45 +26,44 @@ pub(crate) struct Grep;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// A regular expression (Rust syntax), or literal text if `literal`.
+    /// A regular expression in the syntax of Rust.
     #[schemars(extend("x-aliases" = ["query", "regex", "regexp", "search", "search_pattern", "search_term"]))]
     pattern: String,
-    /// The file or directory to search; the working directory if not given.
+    /// The file or directory to search; the working directory by default.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "file", "filename", "paths", "cwd"]))]
     path: Option<String>,
-    /// Globs of the files to search, such as `*.rs` or `src/**`, separated by spaces; `!` excludes
-    /// files; all files if not given.
+    /// Globs of files, separated by spaces, such as `*.rs src/**`; `!` excludes files.
     #[schemars(extend("x-aliases" = ["include", "includes", "include_pattern", "file_pattern"]))]
     glob: Option<String>,
-    /// Types of files to search, such as `rust` or `js,ts`; all if not given.
+    /// Types of files, such as `rust` or `js,ts`.
     #[schemars(extend("x-aliases" = ["type"]))]
     file_type: Option<String>,
-    /// Whether the search is case-sensitive; true if not given.
+    /// True by default.
     #[schemars(extend("x-opposites" = ["-i", "case_insensitive", "ignore_case"]))]
     case_sensitive: Option<bool>,
-    /// Treat the pattern as literal text instead of a regular expression.
+    /// The pattern is plain text.
     #[schemars(extend("x-opposites" = ["is_regex", "is_regexp"]))]
     #[schemars(extend("x-aliases" = ["fixed_strings", "-F"]))]
     literal: Option<bool>,
     /// Match whole words only.
     #[schemars(extend("x-aliases" = ["-w", "whole_word", "whole_words", "match_whole_word"]))]
     word: Option<bool>,
-    /// Let a match span several lines. `.` does not match a line break unless `(?s)` is set.
+    /// Let a match span several lines; `.` matches a line break only after `(?s)`.
     #[schemars(extend("x-aliases" = ["-U"]))]
     multiline: Option<bool>,
-    /// Number of lines to show before and after each match, 0 to 20; 0 if not given.
+    /// Number of lines to show before and after each match, 0 to 20.
     #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
     context: Option<u32>,
-    /// Include files that .gitignore excludes.
+    /// Include what .gitignore excludes.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Maximum number of matching lines to show, 1 to 2000; 250 if not given.
+    /// Maximum number of matching lines, 1 to 2000; 250 by default.
     #[schemars(extend("x-aliases" = ["head_limit", "limit", "max_matches", "max_count"]))]
     max_results: Option<u32>,
-    /// Maximum number of matching lines to show per file; all if not given.
+    /// Maximum number of matching lines per file.
     max_per_file: Option<u32>,
-    /// Number of matching lines to skip, to continue an earlier search; at most 10000.
+    /// Number of matching lines to skip, at most 10000.
     offset: Option<u32>,
 }
 
@@ -76,10 +75,9 @@ impl Tool for Grep {
         Spec {
             name: "grep".into(),
             aliases: &["search"],
-            description: "Searches the contents of files for a regular expression and returns \
-                          the matching lines with their numbers, by file, in the order of the \
-                          names. Skips binary files and files that .gitignore excludes. Reports \
-                          whether there are more, and the offset to continue with."
+            description: "Returns the lines of files that match a regular expression, by file, \
+                          with their numbers. Skips binary files and what .gitignore excludes. \
+                          Reports the offset to continue with."
                 .into(),
             kind: ToolKind::Search,
             side_effects: SideEffects::Reads,

@@ -24,10 +24,10 @@ pub(crate) struct MovePath;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file, link or directory to move, absolute or relative to the working directory.
+    /// The file, link or directory.
     #[schemars(extend("x-aliases" = ["source", "src", "source_path", "from_path", "old_path", "source_file"]))]
     from: String,
-    /// The new path, which must not exist. Missing directories are created.
+    /// The new path. Missing directories are created.
     #[schemars(extend("x-aliases" = ["destination", "dest", "dst", "target", "destination_path", "target_path", "to_path", "new_path"]))]
     to: String,
 }

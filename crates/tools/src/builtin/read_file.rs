@@ -31,13 +31,13 @@ pub(crate) struct ReadFile;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file, absolute or relative to the working directory.
+    /// The file.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
-    /// The first line to show, from 1. A negative number counts from the end of the file.
+    /// The first line to show, from 1. A negative number counts from the end.
     #[schemars(extend("x-aliases" = ["start_line", "line_start", "from_line", "start", "line"]))]
     offset: Option<i64>,
-    /// Maximum number of lines to show; 2000 if not given.
+    /// Maximum number of lines; 2000 by default.
     #[schemars(extend("x-aliases" = ["line_count", "num_lines", "max_lines", "count", "lines"]))]
     limit: Option<u32>,
 }
@@ -50,9 +50,8 @@ impl Tool for ReadFile {
         Spec {
             name: "read_file".into(),
             aliases: &["read"],
-            description: "Reads a text file and returns its lines with their numbers. Shows up \
-                          to 2000 lines or 256 KiB at once; `offset` and `limit` choose which. A \
-                          negative offset reads from the end. An image is shown whole."
+            description: "Returns the lines of a text file with their numbers, at most 2000 lines \
+                          or 256 KiB at once. An image is shown whole."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Reads,

@@ -45,14 +45,14 @@ pub(crate) struct Args {
     /// The command line, which a shell runs.
     #[schemars(extend("x-aliases" = ["cmd", "command_line", "script", "shell_command", "bash"]))]
     command: String,
-    /// The directory in which the command runs; the working directory if not given.
+    /// The directory in which the command runs; the working directory by default.
     #[schemars(extend("x-aliases" = ["workdir", "working_directory", "working_dir", "directory", "dir", "cd", "path"]))]
     cwd: Option<String>,
-    /// Milliseconds until the command is ended, at most 3600000. If not given, a foreground command
-    /// continues in the background after 120000. If the client runs it, it is ended instead.
+    /// Milliseconds until the command is ended, at most 3600000. By default, a foreground command
+    /// continues in the background after 120000, or is ended if the client runs it.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
-    /// Run the command in the background: for servers, watchers and long tasks.
+    /// For servers, watchers and long tasks.
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background", "detach"]))]
     background: Option<bool>,
     /// Milliseconds until the command continues in the background, if it still runs then.

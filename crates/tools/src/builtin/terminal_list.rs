@@ -30,8 +30,8 @@ impl Tool for TerminalList {
         Spec {
             name: "terminal_list".into(),
             aliases: &[],
-            description: "Lists the background commands of this session, running and ended, with \
-                          their ids, their status and their command lines."
+            description: "Lists the background commands of this session with their ids and their \
+                          status."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Nothing,

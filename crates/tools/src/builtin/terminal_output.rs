@@ -22,10 +22,10 @@ pub(crate) struct TerminalOutput;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command received when it moved to the background, such as `bg-1`.
+    /// The id of the command, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
-    /// Return the whole output, not only the output since the last call.
+    /// Return the whole output.
     #[schemars(extend("x-aliases" = ["all", "full"]))]
     whole: Option<bool>,
 }
@@ -39,8 +39,7 @@ impl Tool for TerminalOutput {
             name: "terminal_output".into(),
             aliases: &[],
             description: "Returns the output of a background command since the last call, and \
-                          whether it still runs or how it ended. Does not wait. Of long output, \
-                          the beginning and the end are shown."
+                          whether it still runs or how it ended. Does not wait."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Nothing,

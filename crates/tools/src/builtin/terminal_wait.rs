@@ -26,11 +26,10 @@ pub(crate) struct TerminalWait;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command received when it moved to the background, such as `bg-1`.
+    /// The id of the command, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
-    /// Milliseconds until the call stops waiting, at most 3600000; 60000 if not given. The command
-    /// then continues to run.
+    /// Milliseconds to wait, at most 3600000; 60000 by default.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
 }
@@ -43,9 +42,8 @@ impl Tool for TerminalWait {
         Spec {
             name: "terminal_wait".into(),
             aliases: &[],
-            description: "Waits until a background command has ended, waits for input, or a time \
-                          limit is reached. Returns its output since the last call, and how it \
-                          ended. A command that still runs is not ended."
+            description: "Waits until a background command ends or waits for input. Returns its \
+                          output since the last call, and how it ended. Does not end it."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Nothing,

@@ -27,52 +27,46 @@ pub(crate) struct Args {
     todos: Vec<Todo>,
 }
 
-/// One step.
+// A step of the plan. Models receive no comment of this type.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Todo {
-    /// The task to do in this step.
+    /// The task.
     #[schemars(extend("x-aliases" = ["text", "title", "task", "step", "description", "name", "subject"]))]
     content: String,
     /// The progress of the step.
     #[schemars(extend("x-aliases" = ["state"], "x-fallback" = "pending"))]
     #[serde(default)]
     status: Status,
-    /// The priority of the step; medium if not given.
+    /// Medium by default.
     #[schemars(extend("x-aliases" = ["importance"], "x-fallback" = "medium"))]
     priority: Option<Priority>,
     /// An id that the model chooses.
+    #[schemars(extend("x-hidden" = true))]
     id: Option<String>,
 }
 
-/// The progress of a step.
+// The progress of a step. Models receive no comments of this type.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// Not started.
     #[default]
     #[schemars(extend("x-aliases" = ["todo", "open", "new", "not_started", "planned", "waiting"]))]
     Pending,
-    /// In progress.
     #[schemars(extend("x-aliases" = ["doing", "active", "started", "current", "running", "wip"]))]
     InProgress,
-    /// Done.
     #[schemars(extend("x-aliases" = ["done", "complete", "finished", "closed", "resolved"]))]
     Completed,
-    /// Cancelled.
     #[schemars(extend("x-aliases" = ["canceled", "skipped", "dropped", "abandoned"]))]
     Cancelled,
 }
 
-/// The priority of a step.
+// The priority of a step. Models receive no comments of this type.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Priority {
-    /// The plan fails without this step.
     High,
-    /// Normal.
     Medium,
-    /// The step can be omitted.
     Low,
 }
 

@@ -43,10 +43,10 @@ pub(crate) struct WriteFile;
                    change a part of it, use edit_file.",
 ))]
 pub(crate) struct Args {
-    /// The file, absolute or relative to the working directory. Missing directories are created.
+    /// The file. Missing directories are created.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
-    /// The whole content of the file.
+    /// The whole content.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text", "file_content", "new_content", "code", "data"]))]
     content: String,
 }

@@ -31,7 +31,6 @@ fn every_built_in_tool_has_titles_a_schema_and_a_description() {
         assert!(registry.titles.has(&pending), "{} has no pending title", spec.name);
         assert!(spec.description.len() > 20, "{} says too little of itself", spec.name);
         assert_eq!(tool.input_schema["type"], "object", "{}", spec.name);
-        assert_eq!(tool.input_schema["additionalProperties"], false, "{}", spec.name);
         let properties = tool.input_schema["properties"].as_object().unwrap();
         let undescribed = properties.iter().find(|(_, schema)| schema["description"].is_null());
         assert_eq!(undescribed, None, "{} has an argument without a word", spec.name);

@@ -17,7 +17,9 @@ use super::local_process::{PreparedCommand, prepare_command};
 use crate::background::CommandInfo;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::apply::{PathChange, apply_all_or_none};
-use crate::limits::{DEFAULT_COMMAND_WAIT, MAX_PREVIEW_RUNS, PREVIEW_NETWORK_GRACE};
+use crate::limits::{
+    DEFAULT_COMMAND_WAIT, MAX_CHANGES_SHOWN, MAX_PREVIEW_RUNS, PREVIEW_NETWORK_GRACE,
+};
 use crate::note::Note;
 use crate::sandbox::{
     CommandChanges, CommandIsolation, PreviewLease, PreviewObstacle, shows_missing_network,
@@ -285,7 +287,12 @@ async fn changes_as_content(
         let mut notes = changes.notes(workspace);
         notes.extend(changes.hidden_note(may_read, workspace));
         let files = || changes.file_changes(may_read);
-        let mut shown = content_and_patch_for_computed_changes(files, workspace.outputs(), &titles);
+        let mut shown = content_and_patch_for_computed_changes(
+            files,
+            MAX_CHANGES_SHOWN,
+            workspace.outputs(),
+            &titles,
+        );
         let notes = notes.into_iter().map(|note| note.render(&titles));
         shown.extend(notes_to_content(notes.collect()));
         Ok(shown)

@@ -15,7 +15,7 @@ use crate::files::snapshot::{NoSnapshot, RecordedChanges, Snapshot};
 use crate::files::state::undo_entry::{FileOperation, ModeChange};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::open::read_link;
-use crate::limits::{MAX_RECORDED_CHANGES, MAX_SNAPSHOT_ENTRIES};
+use crate::limits::{MAX_RECORDED_CHANGES, MAX_RECORDED_CHANGES_SHOWN, MAX_SNAPSHOT_ENTRIES};
 use crate::note::Note;
 use crate::sandbox::GENERATED_FOLDERS;
 use crate::shown_changes::{content_and_patch_for_computed_changes, notes_to_content};
@@ -79,7 +79,8 @@ impl ChangeRecording {
             };
             let files = || changes.file_changes(workspace, show);
             let outputs = workspace.outputs();
-            let mut shown = content_and_patch_for_computed_changes(files, outputs, &titles);
+            let most = MAX_RECORDED_CHANGES_SHOWN;
+            let mut shown = content_and_patch_for_computed_changes(files, most, outputs, &titles);
             let unrecorded = unrecorded_notes(&changes, workspace);
             let notes = other_changes(&changes, workspace);
             let notes = notes.iter().chain(&unrecorded).map(|note| note.render(&titles));
