@@ -10,7 +10,7 @@ mod record;
 #[cfg(target_os = "linux")]
 mod tests;
 
-use std::collections::btree_map::Entry;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ impl Snapshot {
         })?;
         let (begun, undo_entries) = (file_clock_now(), undo_store.entry_count());
         let repositories = repository_states(workspace);
-        let mut entries = SnapshotEntries::new();
+        let mut entries = SnapshotEntries::with_capacity(earlier.len());
         let scanned = scan(workspace, omitted, is_cancelled, &mut |path, dir, metadata| {
             if let Entry::Vacant(place) = entries.entry(path) {
                 let (path, earlier) = (place.key(), earlier.get(place.key()));

@@ -1,6 +1,7 @@
 //! Records the changes since a snapshot as one change that can be undone.
 
-use std::collections::HashSet;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io::{self, Write as _};
@@ -33,6 +34,9 @@ pub(crate) struct RecordedChanges {
     pub(crate) has_other_commit: bool,
 }
 
+/// An entry of a snapshot, with its path.
+type Entry<'a> = (&'a PathBuf, &'a SnapshotEntry);
+
 /// A comparison of the project folders with a snapshot.
 struct Comparison<'a> {
     snapshot: &'a Snapshot,
@@ -45,6 +49,8 @@ struct Comparison<'a> {
     recorded_ids: HashSet<FileId>,
     /// The paths that other calls have changed since the snapshot.
     changed_by_others: HashSet<PathBuf>,
+    /// The entries of the snapshot by their parents, after the first removal of a directory.
+    children: OnceCell<HashMap<Option<&'a Path>, Vec<Entry<'a>>>>,
     /// Number of bytes that may still be recorded.
     room: u64,
     removals: Vec<FileOperation>,
@@ -62,7 +68,7 @@ impl Snapshot {
         may_record: &dyn Fn(&Path) -> bool,
         is_cancelled: &IsCancelled<'_>,
     ) -> Result<RecordedChanges, NoSnapshot> {
-        let mut now = SnapshotEntries::new();
+        let mut now = SnapshotEntries::with_capacity(self.entries.len());
         scan(workspace, self.omitted, is_cancelled, &mut |path, dir, metadata| {
             let entry = SnapshotEntry::without_copy(dir, &path, metadata);
             now.insert(path, entry);
@@ -83,6 +89,7 @@ impl Snapshot {
             known_ids,
             recorded_ids: HashSet::new(),
             changed_by_others,
+            children: OnceCell::new(),
             room: MAX_RECORDED_BYTES,
             removals: Vec::new(),
             additions: Vec::new(),
@@ -106,12 +113,18 @@ impl Snapshot {
     }
 }
 
-impl Comparison<'_> {
+impl<'a> Comparison<'a> {
     /// Compares all entries. Returns false if there are too many changes.
     fn compare_all(&mut self) -> bool {
         let snapshot = self.snapshot;
+        let is_changed = |(path, before): &(&PathBuf, &SnapshotEntry)| {
+            !self.now.get(*path).is_some_and(|now| before.is_surely_same(now))
+        };
+        let mut changed: Vec<_> = snapshot.entries.iter().filter(is_changed).collect();
+        // The content of a directory follows the directory.
+        changed.sort_unstable_by_key(|(path, _)| *path);
         let mut removed: Option<&Path> = None;
-        for (path, before) in &*snapshot.entries {
+        for (path, before) in changed {
             if removed.is_some_and(|removed| path.starts_with(removed))
                 || self.changed_by_others.contains(path)
             {
@@ -136,18 +149,27 @@ impl Comparison<'_> {
                 return false;
             }
         }
-        let mut unrecorded: Option<PathBuf> = None;
-        for (path, now) in std::mem::take(&mut self.now) {
-            let before = snapshot.entries.get(&path);
-            let is_compared =
-                before.is_some_and(|before| before.metadata.kind == now.metadata.kind);
-            if is_compared
-                || unrecorded.as_deref().is_some_and(|folder| path.starts_with(folder))
-                || self.changed_by_others.contains(&path)
+        self.record_additions()
+    }
+
+    /// Records all new entries. Returns false if there are too many changes.
+    fn record_additions(&mut self) -> bool {
+        let snapshot = self.snapshot;
+        let is_new = |(path, now): &(PathBuf, SnapshotEntry)| {
+            let before = snapshot.entries.get(path);
+            before.is_none_or(|before| before.metadata.kind != now.metadata.kind)
+        };
+        let now = std::mem::take(&mut self.now);
+        let mut new: Vec<_> = now.into_iter().filter(is_new).collect();
+        new.sort_unstable_by(|(path, _), (other, _)| path.cmp(other));
+        let mut unrecorded: Option<&Path> = None;
+        for (path, now) in &new {
+            if unrecorded.is_some_and(|folder| path.starts_with(folder))
+                || self.changed_by_others.contains(path)
             {
                 continue;
             }
-            if !self.record_addition(&path, &now).is_ok_and(|is_recorded| is_recorded) {
+            if !self.record_addition(path, now).is_ok_and(|is_recorded| is_recorded) {
                 self.unrecorded.push(path.clone());
                 unrecorded = Some(path);
             }
@@ -211,8 +233,7 @@ impl Comparison<'_> {
                 return;
             }
             (EntryContent::File(copy), EntryContent::File(_)) => {
-                let is_settled = copy.as_ref().is_none_or(|copy| copy.is_settled);
-                if before.metadata == now.metadata && is_settled {
+                if copy.is_none() && before.metadata == now.metadata {
                     return;
                 }
                 self.record_file_change(path, before, &now.metadata)
@@ -299,11 +320,8 @@ impl Comparison<'_> {
             EntryContent::Directory => {
                 dir.create_dir(name)?;
                 let inner = dir.open_dir(name)?;
-                let entries = self.snapshot.entries.range(path.to_owned()..).skip(1);
-                let entries = entries.take_while(|(other, _)| other.starts_with(path));
-                let children = entries.filter(|(other, _)| other.parent() == Some(path));
                 let mut bytes = 0;
-                for (child, entry) in children {
+                for (child, entry) in self.children(path) {
                     let name = child.file_name().unwrap_or_default();
                     let lost_before = lost.len();
                     bytes += self.build_copy(child, entry, &inner, name, lost)?;
@@ -327,6 +345,19 @@ impl Comparison<'_> {
                 Ok(content.len() as u64)
             }
         }
+    }
+
+    /// Returns the entries that a directory contained at the time of the snapshot.
+    fn children(&self, path: &Path) -> Vec<Entry<'a>> {
+        let snapshot = self.snapshot;
+        let children = self.children.get_or_init(|| {
+            let mut children = HashMap::<_, Vec<_>>::new();
+            for entry in &*snapshot.entries {
+                children.entry(entry.0.parent()).or_default().push(entry);
+            }
+            children
+        });
+        children.get(&Some(path)).cloned().unwrap_or_default()
     }
 
     /// Records a new entry. Returns false if the entry is not recorded.

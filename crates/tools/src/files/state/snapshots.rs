@@ -2,7 +2,7 @@
 
 mod copies;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ struct LastSnapshot {
     too_large_in: Option<u32>,
 }
 
-/// Entries by their absolute paths. The content of a directory follows the directory.
-pub(in crate::files) type SnapshotEntries = BTreeMap<PathBuf, SnapshotEntry>;
+/// Entries by their absolute paths.
+pub(in crate::files) type SnapshotEntries = HashMap<PathBuf, SnapshotEntry>;
 
 /// A directory entry in a snapshot.
 #[derive(Debug, Clone)]
@@ -125,6 +125,22 @@ impl SnapshotEntry {
             };
         }
         entry
+    }
+
+    /// Returns whether another look at the same path has found exactly the same entry. A file that has
+    /// changed shortly before the snapshot may be the same only by its metadata.
+    pub(in crate::files) fn is_surely_same(&self, now: &Self) -> bool {
+        match (&self.content, &now.content) {
+            (EntryContent::File(copy), EntryContent::File(_)) => {
+                self.metadata == now.metadata && copy.as_ref().is_none_or(|copy| copy.is_settled)
+            }
+            (EntryContent::Link(target), EntryContent::Link(now)) => target == now,
+            (EntryContent::Directory, EntryContent::Directory)
+            | (EntryContent::Special, EntryContent::Special) => {
+                self.metadata.mode == now.metadata.mode
+            }
+            _ => false,
+        }
     }
 
     /// Reads an entry without the content of a file.
