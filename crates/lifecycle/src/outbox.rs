@@ -236,6 +236,13 @@ impl Outbox {
             MergeLane::Terminal(_) if ends_terminal(&entry.item) => {
                 self.last_sent.remove(&rate_lane(&entry.lane));
             }
+            // The interval limits the updates of one turn. The first word of the next turn does not
+            // wait for it.
+            MergeLane::NeverMerged if matches!(entry.item, OutboxItem::PromptResponse(_)) => {
+                self.last_sent.retain(|lane, _| {
+                    matches!(lane, MergeLane::ToolCall(_) | MergeLane::Terminal(_))
+                });
+            }
             MergeLane::NeverMerged => {}
             lane => {
                 self.last_sent.insert(rate_lane(&lane), now);

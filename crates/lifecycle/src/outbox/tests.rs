@@ -294,6 +294,25 @@ fn a_step_is_not_merged_into_the_previous_phase() {
 }
 
 #[test]
+fn the_first_word_of_a_turn_does_not_wait_for_the_interval_of_the_turn_before() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let send = |outbox: &mut Outbox, item: OutboxItem| {
+        outbox.enqueue_or_merge(item, FirstReportTiming::NotFirst, now);
+        outbox.poll(now).is_some()
+    };
+    let terminal = || OutboxItem::Terminal("c".into(), TerminalPatch::default());
+    let word = || chunk_item(Role::Agent, "m", 1);
+    assert!(send(&mut outbox, terminal()) && send(&mut outbox, word()));
+    assert!(!send(&mut outbox, word()), "one turn has an interval");
+    outbox.make_all_items_due(now);
+    outbox.poll(now).unwrap();
+    assert!(send(&mut outbox, OutboxItem::PromptResponse("t1".into())));
+    assert!(send(&mut outbox, word()));
+    // A command in the background goes on.
+    assert!(!send(&mut outbox, terminal()));
+}
+
+#[test]
 fn a_terminal_keeps_its_rate_until_it_has_ended() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     let terminal = |patch| OutboxItem::Terminal("c".into(), patch);
