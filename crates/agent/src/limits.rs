@@ -54,6 +54,9 @@ pub(crate) const MAX_PRINTED_VIOLATIONS: u64 = 200;
 /// Maximum age of a server's list of models that is reused.
 pub(crate) const MODEL_LIST_MAX_AGE: Duration = Duration::from_secs(10 * 60);
 
+/// Minimum time between two requests for the list of models to a server that answers with an error.
+pub(crate) const MODEL_LIST_RETRY_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Time limit for reading the file of logins, which may be on a network drive.
 pub(crate) const LOGIN_FILE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -7,7 +7,7 @@ use futures::future::join_all;
 
 use super::{ModelSelector, OfflineModelSelection, Provider, ProviderSettings, lock};
 use crate::key_store::Login;
-use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_MAX_AGE};
+use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_MAX_AGE, MODEL_LIST_RETRY_INTERVAL};
 
 /// The models that a server lists.
 #[derive(Debug, Clone)]
@@ -44,7 +44,8 @@ impl ModelSelector {
     /// Requests the lists of models from these servers: all servers with a key or a URL, the server
     /// of the model that the user named, and servers that were found on this machine. The search
     /// for servers on this machine is done only if no other model is available. A list is reused
-    /// for [`MODEL_LIST_MAX_AGE`].
+    /// for [`MODEL_LIST_MAX_AGE`]. A server that answers with an error is not asked again for
+    /// [`MODEL_LIST_RETRY_INTERVAL`].
     pub(super) async fn discover_models(&self) {
         // If two sessions start at the same time, the second session uses the results of the first
         // session.
@@ -87,23 +88,36 @@ impl ModelSelector {
     /// Requests the list of a server's models, unless a recent list exists.
     async fn discover_models_of_server(&self, server: ServerModels) {
         let is_known = |known: &ServerModels| {
-            let is_fresh = known.asked_at.elapsed() < MODEL_LIST_MAX_AGE;
+            let max_age = match known.models.is_empty() {
+                true => MODEL_LIST_RETRY_INTERVAL,
+                false => MODEL_LIST_MAX_AGE,
+            };
+            let is_fresh = known.asked_at.elapsed() < max_age;
             is_fresh && known.is_same_server(&server) && known.login == server.login
         };
         if lock(&self.listed_servers).iter().any(is_known) {
             return;
         }
-        match self.network.list_models(server.settings.clone()).await {
-            Ok(models) if models.is_empty() => {}
-            Ok(mut models) => {
-                models.truncate(MAX_CATALOGUE_CHOICES);
-                let mut listed = lock(&self.listed_servers);
-                listed.retain(|known| !known.is_same_server(&server));
-                if listed.len() < MAX_FOUND_MODELS {
-                    listed.push(ServerModels { models, ..server });
-                }
+        let mut models = match self.network.list_models(server.settings.clone()).await {
+            // The server may still load a model.
+            Ok(models) if models.is_empty() => return,
+            Ok(models) => models,
+            Err(error) => {
+                tracing::debug!(%error, "a server did not list its models");
+                Vec::new()
             }
-            Err(error) => tracing::debug!(%error, "a server did not list its models"),
+        };
+        models.truncate(MAX_CATALOGUE_CHOICES);
+        let mut listed = lock(&self.listed_servers);
+        // An earlier list remains, although it is outdated.
+        let has_list =
+            |known: &ServerModels| known.is_same_server(&server) && !known.models.is_empty();
+        if models.is_empty() && listed.iter().any(has_list) {
+            return;
+        }
+        listed.retain(|known| !known.is_same_server(&server));
+        if listed.len() < MAX_FOUND_MODELS {
+            listed.push(ServerModels { models, ..server });
         }
     }
 

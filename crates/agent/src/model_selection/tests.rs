@@ -526,6 +526,18 @@ async fn every_model_that_a_local_server_lists_can_be_selected() {
     assert_eq!(fake.asked(), ["local "], "what it has listed is known");
 }
 
+/// Models are discovered again before each prompt.
+#[tokio::test]
+async fn a_server_that_lists_no_models_is_not_asked_again_at_once() {
+    let user = TestUser::new(&[("OPENAI_API_KEY", "wrong")], "");
+    let fake = FakeNetwork::default();
+    let choices = user.choices(&fake);
+    for _ in 0..3 {
+        choices.discover_models().await;
+    }
+    assert_eq!(fake.asked(), ["models of openai"]);
+}
+
 #[tokio::test]
 async fn servers_share_the_menu_and_direct_is_the_last_choice() {
     let env = [("OPENAI_API_KEY", "o"), ("ANTHROPIC_API_KEY", "a"), ("GEMINI_API_KEY", "wrong")];
