@@ -115,6 +115,42 @@ async fn a_command_that_continues_in_the_background_says_what_is_not_recorded() 
     agent.finish().await;
 }
 
+/// The sandbox keeps placeholders in the project while a command runs.
+#[tokio::test]
+async fn placeholders_of_the_sandbox_are_no_changes() {
+    let scratch = Scratch::outside_tmp();
+    if !has_namespaces(&scratch) {
+        return;
+    }
+    let mut agent = ready(scratch, Options::default(), Some(SANDBOX)).await;
+    let background = r#"tool terminal {"command": "sleep 30", "background_after_ms": 300}"#;
+    for prompt in [background, "run true"] {
+        agent.turn(prompt).await;
+        let text = call_text(agent.session().calls().last().unwrap());
+        assert!(!text.contains("These changes"), "{prompt}: {text}");
+    }
+    agent.turn("tool terminal_stop {\"id\": \"bg-1\"}").await;
+    agent.turn("run true").await;
+    agent.turn("undo").await;
+    assert!(format!("{:?}", agent.session()).contains("There is nothing to undo"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn changes_of_a_cancelled_command_are_undone() {
+    let mut agent = ready(Scratch::new(), Options::default(), None).await;
+    let before = entries(&agent.scratch.cwd());
+    let id = agent.prompt("run echo x > made; rm b.txt; echo ready; sleep 30").await;
+    let session = agent.session_id();
+    agent.until_shown(&session, "ready").await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&id).await, "cancelled");
+    assert_ne!(entries(&agent.scratch.cwd()), before);
+    agent.turn("undo").await;
+    assert_eq!(entries(&agent.scratch.cwd()), before);
+    agent.finish().await;
+}
+
 #[tokio::test]
 async fn a_command_that_makes_a_commit_says_that_the_commit_stays() {
     let mut agent = ready(Scratch::new(), Options::default(), None).await;
