@@ -139,7 +139,9 @@ fn read(project: &Path) -> io::Result<Files> {
                 folders.push(path);
             } else {
                 let name = path.strip_prefix(project).unwrap_or(&path).as_os_str().to_owned();
-                files.insert(name, fs::read_to_string(&path)?);
+                // E.g. a socket that a killed sandbox has left is no file of the project.
+                let text = fs::read_to_string(&path).unwrap_or_else(|error| error.to_string());
+                files.insert(name, text);
             }
         }
     }
