@@ -81,8 +81,9 @@ fn is_mixture_after_kill(
         let run = client.run_prompt_until_kill(COMMAND, kill_delay);
         join(editor.join().map(|written| written.map_err(cannot_use))).and(run)
     })?;
-    // The first call of the next agent repairs the project.
-    start()?.run_prompt("read file0")?;
+    // The first call of the next agent repairs the project. Its sandbox removes the placeholders of
+    // a command that ran when its agent was killed.
+    start()?.run_prompt("run cat file0")?;
     let mut found = read(&project).map_err(cannot_use)?;
     let edited = found.remove(&OsString::from(EDITED));
     let is_possible = edited
@@ -139,7 +140,7 @@ fn read(project: &Path) -> io::Result<Files> {
                 folders.push(path);
             } else {
                 let name = path.strip_prefix(project).unwrap_or(&path).as_os_str().to_owned();
-                // E.g. a socket that a killed sandbox has left is no file of the project.
+                // A placeholder of a sandbox is a socket.
                 let text = fs::read_to_string(&path).unwrap_or_else(|error| error.to_string());
                 files.insert(name, text);
             }
