@@ -66,7 +66,7 @@ pub(super) const PREVIEW_ROWS: &[AcceptanceRow] = &[
         what: "additional ms of a command without a sandbox in this repository, compared with an empty \
                folder, because its changes are recorded, median of n pairs",
         n: 50,
-        target: Some(20.0),
+        target: Some(30.0),
         measure: Programs(extra_record_ms),
     },
 ];
