@@ -225,6 +225,10 @@ mod tests {
         let mark = format!("mark-of-a-test-{}", std::process::id());
         let mut child =
             Command::new("sleep").arg("1000").env(MARK_VARIABLE, &mark).spawn().unwrap();
+        // The kernel shows the variables of a new process only after the process has been started.
+        while find_marked_processes(&mark).is_empty() {
+            thread::yield_now();
+        }
         assert_eq!(find_marked_processes(&mark), [child.id()]);
         kill_processes(&[child.id()]);
         assert_eq!(wait_until_none_is_marked(&mark), Vec::<u32>::new());
