@@ -11,7 +11,6 @@ mod record;
 mod tests;
 
 use std::collections::hash_map::Entry;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 use callboard_sandbox::is_placeholder_at;
 
 use crate::files::state::snapshots::{ContentCopies, SnapshotEntries, SnapshotEntry};
-use crate::files::system::{Dir, EntryMetadata, FileKind, file_clock_now};
+use crate::files::system::{Dir, EntryMetadata, FileKind, PinnedDirectory, file_clock_now};
 use crate::files::walk::{EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder};
 use crate::files::workspace::git::git_folders;
 use crate::files::workspace::{Workspace, guard};
@@ -157,8 +156,10 @@ fn scan(
 /// worktrees.
 fn repository_states(workspace: &Workspace) -> Vec<RepositoryState> {
     let state = |folder: PathBuf| {
+        let pinned = PinnedDirectory::pin(&folder).ok();
         let files = ["HEAD", "logs/HEAD", "refs/stash"].map(|file| {
-            let file = File::open(folder.join(file)).ok()?;
+            // Opening a pipe does not wait for its other end.
+            let file = pinned.as_ref()?.open_file(Path::new(file)).ok()?;
             let mut start = Vec::new();
             (&file).take(MAX_REPOSITORY_STATE_BYTES).read_to_end(&mut start).ok()?;
             Some((file.metadata().ok()?.len(), start))

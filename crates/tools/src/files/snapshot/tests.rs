@@ -519,6 +519,19 @@ fn files_are_copied_once() {
     assert_eq!(bytes(&take(&test)), 15);
 }
 
+/// A project may try to make the agent wait for ever.
+#[test]
+fn pipes_in_a_repository_are_not_waited_for() {
+    let test = workspace_with(&tree([("a", file("a", 0o644)), (".git/objects", dir(0o755))]));
+    fs::create_dir(test.path(".git/refs")).unwrap();
+    for name in [".git/HEAD", ".git/refs/stash", "pipe"] {
+        test.fifo(name);
+    }
+    let snapshot = take(&test);
+    fs::write(test.path("a"), "changed").unwrap();
+    assert_eq!(record(&snapshot, &test).paths().count(), 1);
+}
+
 #[test]
 fn a_new_commit_is_reported() {
     let test = workspace_with(&tree([("a", file("a", 0o644))]));
