@@ -276,6 +276,22 @@ async fn a_denied_change_is_named_and_nothing_is_applied() {
     agent.finish().await;
 }
 
+/// The layer of a replaced folder does not mark the folders in it.
+#[tokio::test]
+async fn a_folder_in_a_replaced_folder_replaces_its_content_too() {
+    let Some(mut agent) = ready("ask", "", PREVIEW).await else { return };
+    let line = "mkdir -p dir/inner; echo old > dir/inner/old.txt";
+    run_line(&mut agent, line).await;
+    let before = project(&agent);
+    let line = "rm -rf dir; mkdir -p dir/inner; echo new > dir/inner/new.txt";
+    let (_, text) = run_line(&mut agent, line).await;
+    let names = |folder: &str| entries(&agent.scratch.path(folder)).len();
+    assert_eq!((names("dir"), names("dir/inner")), (2, 1), "{text}");
+    agent.turn("undo").await;
+    assert_eq!(project(&agent), before);
+    agent.finish().await;
+}
+
 /// Links that exist before, and links of the command itself, lead nowhere.
 #[tokio::test]
 async fn a_preview_writes_through_no_link() {

@@ -58,10 +58,14 @@ pub fn read_layer(layer: &Path, max_entries: usize) -> io::Result<LayerContent> 
         let path = level.path.join(&name);
         let (kind, folder) = level.open_entry(&name, &stat)?;
         let mode = if kind == LayerEntryKind::Removed { 0 } else { stat.st_mode & 0o7777 };
+        let is_opaque = kind == LayerEntryKind::Folder { is_opaque: true };
         content.entries.push(LayerEntry { path: path.clone(), kind, mode });
         match folder {
             Some(_) if levels.len() >= MAX_LAYER_DEPTH => content.is_cut = true,
-            Some(folder) => levels.push(Level::read(folder, path, max_entries, &mut content)?),
+            Some(folder) => {
+                let level = Level::read(folder, path, max_entries, &mut content)?;
+                levels.push(Level { is_opaque, ..level });
+            }
             None => {}
         }
     }
@@ -75,6 +79,9 @@ struct Level {
     names: IntoIter<OsString>,
     /// Whether the attribute [`REMOVED`] has a meaning in this folder.
     has_marked_files: bool,
+    /// Whether the folder hides the content of the real folder. The system does not mark the folders
+    /// in such a folder, although they hide the real content too.
+    is_opaque: bool,
 }
 
 impl Level {
@@ -100,7 +107,8 @@ impl Level {
         }
         names.sort_unstable();
         let has_marked_files = attribute(&folder, OPAQUE)? == Some(b'x');
-        Ok(Self { folder, path, names: names.into_iter(), has_marked_files })
+        let names = names.into_iter();
+        Ok(Self { folder, path, names, has_marked_files, is_opaque: false })
     }
 
     /// Returns the kind of an entry, and opens it if it is a folder. Permits the user to read the
@@ -113,7 +121,7 @@ impl Level {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 let folder = open_folder(self.folder.as_fd(), name)?;
-                let is_opaque = attribute(&folder, OPAQUE)? == Some(b'y');
+                let is_opaque = self.is_opaque || attribute(&folder, OPAQUE)? == Some(b'y');
                 return Ok((LayerEntryKind::Folder { is_opaque }, Some(folder)));
             }
             FileType::CharacterDevice if stat.st_rdev == 0 => LayerEntryKind::Removed,
