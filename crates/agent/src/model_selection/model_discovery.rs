@@ -22,6 +22,8 @@ pub(super) struct ServerModels {
     is_found: bool,
     models: Vec<String>,
     asked_at: Instant,
+    /// Whether the server answered the last request with an error.
+    is_failed: bool,
 }
 
 impl ServerModels {
@@ -31,7 +33,15 @@ impl ServerModels {
         login: Option<Login>,
         is_found: bool,
     ) -> Self {
-        Self { dialect, settings, login, is_found, models: Vec::new(), asked_at: Instant::now() }
+        Self {
+            dialect,
+            settings,
+            login,
+            is_found,
+            models: Vec::new(),
+            asked_at: Instant::now(),
+            is_failed: false,
+        }
     }
 
     fn is_same_server(&self, other: &Self) -> bool {
@@ -88,7 +98,7 @@ impl ModelSelector {
     /// Requests the list of a server's models, unless a recent list exists.
     async fn discover_models_of_server(&self, server: ServerModels) {
         let is_known = |known: &ServerModels| {
-            let max_age = match known.models.is_empty() {
+            let max_age = match known.is_failed {
                 true => MODEL_LIST_RETRY_INTERVAL,
                 false => MODEL_LIST_MAX_AGE,
             };
@@ -98,26 +108,27 @@ impl ModelSelector {
         if lock(&self.listed_servers).iter().any(is_known) {
             return;
         }
-        let mut models = match self.network.list_models(server.settings.clone()).await {
+        let answer = self.network.list_models(server.settings.clone()).await;
+        let mut listed = lock(&self.listed_servers);
+        let earlier = listed.iter().position(|known| known.is_same_server(&server));
+        let earlier = earlier.map(|at| listed.remove(at));
+        let server = match answer {
             // The server may still load a model.
-            Ok(models) if models.is_empty() => return,
-            Ok(models) => models,
+            Ok(models) if models.is_empty() => return listed.extend(earlier),
+            Ok(mut models) => {
+                models.truncate(MAX_CATALOGUE_CHOICES);
+                ServerModels { models, ..server }
+            }
             Err(error) => {
                 tracing::debug!(%error, "a server did not list its models");
-                Vec::new()
+                // An earlier list is kept, although it is outdated.
+                let earlier = earlier.filter(|earlier| earlier.login == server.login);
+                let models = earlier.map_or_else(Vec::new, |earlier| earlier.models);
+                ServerModels { models, is_failed: true, ..server }
             }
         };
-        models.truncate(MAX_CATALOGUE_CHOICES);
-        let mut listed = lock(&self.listed_servers);
-        // An earlier list remains, although it is outdated.
-        let has_list =
-            |known: &ServerModels| known.is_same_server(&server) && !known.models.is_empty();
-        if models.is_empty() && listed.iter().any(has_list) {
-            return;
-        }
-        listed.retain(|known| !known.is_same_server(&server));
         if listed.len() < MAX_FOUND_MODELS {
-            listed.push(ServerModels { models, ..server });
+            listed.push(server);
         }
     }
 
