@@ -41,7 +41,7 @@ const REMOVED: &str = "user.overlay.whiteout";
 pub fn read_layer(layer: &Path, max_entries: usize) -> io::Result<LayerContent> {
     let mut content = LayerContent { entries: Vec::new(), is_cut: false };
     let upper = open_folder(CWD, layer.join("upper").as_os_str())?;
-    let mut levels = vec![Level::read(upper, PathBuf::new(), max_entries, &mut content)?];
+    let mut levels = vec![Level::read(upper, PathBuf::new(), false, max_entries, &mut content)?];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.names.next() else {
             levels.pop();
@@ -63,8 +63,7 @@ pub fn read_layer(layer: &Path, max_entries: usize) -> io::Result<LayerContent> 
         match folder {
             Some(_) if levels.len() >= MAX_LAYER_DEPTH => content.is_cut = true,
             Some(folder) => {
-                let level = Level::read(folder, path, max_entries, &mut content)?;
-                levels.push(Level { is_opaque, ..level });
+                levels.push(Level::read(folder, path, is_opaque, max_entries, &mut content)?);
             }
             None => {}
         }
@@ -89,6 +88,7 @@ impl Level {
     fn read(
         folder: OwnedFd,
         path: PathBuf,
+        is_opaque: bool,
         max_entries: usize,
         content: &mut LayerContent,
     ) -> io::Result<Self> {
@@ -107,8 +107,7 @@ impl Level {
         }
         names.sort_unstable();
         let has_marked_files = attribute(&folder, OPAQUE)? == Some(b'x');
-        let names = names.into_iter();
-        Ok(Self { folder, path, names, has_marked_files, is_opaque: false })
+        Ok(Self { folder, path, names: names.into_iter(), has_marked_files, is_opaque })
     }
 
     /// Returns the kind of an entry, and opens it if it is a folder. Permits the user to read the

@@ -134,6 +134,16 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("rm -r data", &["removed data"]),
     ("rm -r data; echo x > data", &["file data 644"]),
     ("rm -rf data && mkdir data && echo x > data/new", &["opaque data 755", "file data/new 644"]),
+    // The system marks only the outermost of these folders.
+    (
+        "rm -rf data && mkdir -p data/sub/deep && echo x > data/sub/new",
+        &[
+            "opaque data 755",
+            "opaque data/sub 755",
+            "opaque data/sub/deep 755",
+            "file data/sub/new 644",
+        ],
+    ),
     ("mkdir -p m/n/o", &["folder m 755", "folder m/n 755", "folder m/n/o 755"]),
     ("mkdir m; rmdir m; echo x > n; rm n", &[]),
     (
