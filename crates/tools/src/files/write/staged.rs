@@ -487,8 +487,11 @@ impl<'a> StagedFile<'a> {
     /// Restores the old state of the file. If the file cannot be restored, the error contains its
     /// path.
     pub(super) fn roll_back(&mut self) -> Result<(), String> {
-        if self.stage != StagedState::Written {
-            return Ok(());
+        match self.stage {
+            StagedState::Prepared | StagedState::Cleaned => return Ok(()),
+            // `commit` has failed, and could not restore the file.
+            StagedState::Stranded => return Err(self.change.path.given().to_string()),
+            StagedState::Written => {}
         }
         let done = self.put_back_old_file();
         self.stage = if done.is_ok() { StagedState::Prepared } else { StagedState::Stranded };

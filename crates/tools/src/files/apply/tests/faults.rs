@@ -181,6 +181,18 @@ fn after_an_error_at_any_step_all_paths_are_old_or_all_are_new() {
     });
 }
 
+/// The second error prevents that the file is restored which the first one has interrupted.
+#[test]
+fn a_file_that_cannot_be_restored_at_once_is_named() {
+    let (old, new) = rich_trees();
+    run_without_privileges(|| {
+        let steps = fail_at(&old, &new, usize::MAX, None);
+        for step in 0..steps {
+            fail_at(&old, &new, step, Some(step + 1));
+        }
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
