@@ -73,32 +73,37 @@ async fn changes_of_a_command_are_shown_and_undone() {
     agent.finish().await;
 }
 
-/// The client runs the command, but in the same folders.
-#[tokio::test]
-async fn changes_of_a_command_in_a_terminal_of_the_client_are_undone() {
-    let mut agent =
-        ready(Scratch::new(), Options::default().with_terminals(TerminalService::default()), None)
-            .await;
+/// Runs [`CHANGES`], and undoes them.
+async fn change_and_undo(agent: &mut Agent) {
     let before = entries(&agent.scratch.cwd());
     agent.turn(CHANGES).await;
     assert_ne!(entries(&agent.scratch.cwd()), before);
     agent.turn("undo").await;
     assert_eq!(entries(&agent.scratch.cwd()), before);
+}
+
+/// The client runs the command, but in the same folders.
+#[tokio::test]
+async fn changes_of_a_command_in_a_terminal_of_the_client_are_undone() {
+    let options = Options::default().with_terminals(TerminalService::default());
+    let mut agent = ready(Scratch::new(), options, None).await;
+    change_and_undo(&mut agent).await;
     agent.finish().await;
+}
+
+/// Returns an agent whose commands run in a sandbox, if the system has one.
+async fn ready_in_sandbox() -> Option<Agent> {
+    let scratch = Scratch::outside_tmp();
+    match has_namespaces(&scratch) {
+        true => Some(ready(scratch, Options::default(), Some(SANDBOX)).await),
+        false => None,
+    }
 }
 
 #[tokio::test]
 async fn changes_of_a_sandboxed_command_are_undone() {
-    let scratch = Scratch::outside_tmp();
-    if !has_namespaces(&scratch) {
-        return;
-    }
-    let mut agent = ready(scratch, Options::default(), Some(SANDBOX)).await;
-    let before = entries(&agent.scratch.cwd());
-    agent.turn(CHANGES).await;
-    assert_ne!(entries(&agent.scratch.cwd()), before);
-    agent.turn("undo").await;
-    assert_eq!(entries(&agent.scratch.cwd()), before);
+    let Some(mut agent) = ready_in_sandbox().await else { return };
+    change_and_undo(&mut agent).await;
     agent.finish().await;
 }
 
@@ -118,11 +123,7 @@ async fn a_command_that_continues_in_the_background_says_what_is_not_recorded() 
 /// The sandbox keeps placeholders in the project while a command runs.
 #[tokio::test]
 async fn placeholders_of_the_sandbox_are_no_changes() {
-    let scratch = Scratch::outside_tmp();
-    if !has_namespaces(&scratch) {
-        return;
-    }
-    let mut agent = ready(scratch, Options::default(), Some(SANDBOX)).await;
+    let Some(mut agent) = ready_in_sandbox().await else { return };
     let background = r#"tool terminal {"command": "sleep 30", "background_after_ms": 300}"#;
     for prompt in [background, "run true"] {
         agent.turn(prompt).await;
@@ -168,10 +169,7 @@ async fn each_random_command_is_undone() {
     let mut agent = ready(Scratch::new(), Options::default(), None).await;
     let mut random = Random(random_seed());
     for number in 0..random_commands() {
-        let lines: Vec<_> = (0..1 + random.below(6)).map(|_| random.line()).collect();
-        let script = lines.concat();
-        let shown = String::from_utf8_lossy(&script).into_owned();
-        fs::write(agent.scratch.path("script.sh"), &script).unwrap();
+        let shown = random.write_script(&agent);
         let before = entries(&agent.scratch.cwd());
         assert_eq!(agent.turn("run sh script.sh").await, "end_turn");
         let after = entries(&agent.scratch.cwd());

@@ -338,7 +338,7 @@ impl Random {
     }
 
     /// Returns a line of shell that changes the project in some way, or fails.
-    pub(crate) fn line(&mut self) -> Vec<u8> {
+    fn line(&mut self) -> Vec<u8> {
         const COMMANDS: &[&[u8]] = &[
             b"printf 'new\\n' > A",
             b"printf 'more\\n' >> A",
@@ -368,6 +368,14 @@ impl Random {
         line.push(b'\n');
         line
     }
+
+    /// Writes a script of some lines to the project, and returns it as text.
+    pub(crate) fn write_script(&mut self, agent: &Agent) -> String {
+        let lines: Vec<_> = (0..1 + self.below(6)).map(|_| self.line()).collect();
+        let script = lines.concat();
+        fs::write(agent.scratch.path("script.sh"), &script).unwrap();
+        String::from_utf8_lossy(&script).into_owned()
+    }
 }
 
 /// Copies the project, and runs the script in the copy without a sandbox. Returns the entries of the
@@ -386,10 +394,7 @@ async fn a_preview_makes_the_changes_that_the_command_makes_in_a_copy() {
     let Some(mut agent) = ready("ask", "", PREVIEW).await else { return };
     let mut random = Random(random_seed());
     for number in 0..random_commands() {
-        let lines: Vec<_> = (0..1 + random.below(6)).map(|_| random.line()).collect();
-        let script = lines.concat();
-        let shown = String::from_utf8_lossy(&script).into_owned();
-        fs::write(agent.scratch.path("script.sh"), &script).unwrap();
+        let shown = random.write_script(&agent);
         let (before, expected) = (project(&agent), run_in_copy(&agent));
         let questions = agent.client.permission_requests.len();
         assert_eq!(agent.turn("run sh script.sh").await, "end_turn");

@@ -48,8 +48,7 @@ impl AllowingClient {
 
     /// Runs a turn with this prompt, and returns the last final update of a call.
     pub(super) fn run_prompt(&mut self, text: &str) -> Result<Value, TaskError> {
-        let prompt = json!([{"type": "text", "text": text}]);
-        let params = json!({"sessionId": self.session, "prompt": prompt});
+        let params = self.prompt_params(text);
         Ok(self.request("session/prompt", &params)?.1)
     }
 
@@ -60,12 +59,8 @@ impl AllowingClient {
         text: &str,
         delay: Duration,
     ) -> Result<(), TaskError> {
-        let prompt = json!([{"type": "text", "text": text}]);
-        let params = json!({"sessionId": self.session, "prompt": prompt});
-        self.last_id += 1;
-        let id = self.last_id;
-        let method = "session/prompt";
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        let params = self.prompt_params(text);
+        let id = self.send_request("session/prompt", &params)?;
         let (mut answers, mut kill_at) = (0, None);
         loop {
             let line = match kill_at {
@@ -98,9 +93,7 @@ impl AllowingClient {
 
     /// Sends a request. Returns its result, and the last final update of a call before it.
     fn request(&mut self, method: &str, params: &Value) -> Result<(Value, Value), TaskError> {
-        self.last_id += 1;
-        let id = self.last_id;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        let id = self.send_request(method, params)?;
         let mut ended = Value::Null;
         loop {
             let mut message = self.agent.wait_for_json_line()?;
@@ -118,6 +111,18 @@ impl AllowingClient {
                 };
             }
         }
+    }
+
+    fn prompt_params(&self, text: &str) -> Value {
+        json!({"sessionId": self.session, "prompt": [{"type": "text", "text": text}]})
+    }
+
+    /// Sends a request, and returns its id.
+    fn send_request(&mut self, method: &str, params: &Value) -> Result<u64, TaskError> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        Ok(id)
     }
 
     /// Answers a permission request.

@@ -51,10 +51,19 @@ fn names(paths: &[PathBuf], test: &TestWorkspace) -> Vec<String> {
     paths.iter().map(|path| test.workspace.display(path)).collect()
 }
 
-/// Waits until the files of earlier changes are old enough to be recognised by their times.
-fn wait_for_file_clock() {
-    let begun = file_clock_now();
-    while file_clock_now() < begun + 2_100_000_000 {
+/// Waits until new files get a later time than earlier ones.
+fn wait_for_new_instant() {
+    wait_for_file_clock(50_000_000);
+}
+
+/// Waits until the metadata of the files is trusted.
+fn wait_until_settled() {
+    wait_for_file_clock(2_100_000_000);
+}
+
+fn wait_for_file_clock(nanoseconds: i128) {
+    let end = file_clock_now() + nanoseconds;
+    while file_clock_now() < end {
         std::thread::yield_now();
     }
 }
@@ -223,7 +232,7 @@ fn files_from_outside_of_the_snapshot_are_no_new_files() {
     test.write("moved/a", "outside");
     let outside = test.outer_folder().join("outside");
     fs::rename(test.path("moved"), &outside).unwrap();
-    wait_for_file_clock();
+    wait_for_new_instant();
     let snapshot = take(&test);
     fs::write(test.path(".gitignore"), "").unwrap();
     fs::rename(&outside, test.path("moved")).unwrap();
@@ -272,7 +281,7 @@ fn the_metadata_of_a_file_that_has_just_changed_is_not_trusted() {
         entry.is_surely_same(&entry.clone())
     };
     assert!(!is_same());
-    wait_for_file_clock();
+    wait_until_settled();
     assert!(is_same());
 }
 
@@ -285,6 +294,21 @@ fn contents_beyond_the_limit_are_named() {
     (0..fitting + 2).for_each(|it| test.write(&it.to_string(), &large));
     let recorded = record(&snapshot, &test);
     assert_eq!((recorded.paths().count(), recorded.unrecorded.len()), (fitting, 2));
+}
+
+/// E.g. `git stash` and `git stash pop` write many files again.
+#[test]
+fn files_with_the_same_content_do_not_count() {
+    let test = workspace_with(&tree([("z", file("one", 0o644))]));
+    let large = vec![b'x'; usize::try_from(MAX_SNAPSHOT_FILE_BYTES).unwrap()];
+    let count = MAX_RECORDED_BYTES / MAX_SNAPSHOT_FILE_BYTES + 1;
+    (0..count).for_each(|it| test.write(&it.to_string(), &large));
+    let snapshot = take(&test);
+    (0..count).for_each(|it| test.write(&it.to_string(), &large));
+    fs::write(test.path("z"), "two").unwrap();
+    let recorded = record(&snapshot, &test);
+    assert_eq!(recorded.paths().collect::<Vec<_>>(), [test.path("z")]);
+    assert_eq!(recorded.unrecorded, Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -325,7 +349,7 @@ fn a_file_that_was_moved_over_another_from_outside_is_only_named() {
     let test = workspace_with(&tree([("a", file("A", 0o644)), ("b", file("B", 0o644))]));
     let outside = test.outer_folder().join("outside");
     fs::write(&outside, "outside").unwrap();
-    wait_for_file_clock();
+    wait_for_new_instant();
     let snapshot = take(&test);
     fs::rename(&outside, test.path("a")).unwrap();
     assert_eq!(names(&record(&snapshot, &test).unrecorded, &test), ["a"]);
@@ -512,7 +536,7 @@ fn a_project_with_too_many_entries_has_no_snapshots() {
 fn files_are_copied_once() {
     let test = workspace_with(&tree([("a", file("12345678", 0o644)), ("b", file("123", 0o644))]));
     let bytes = |snapshot: &Snapshot| snapshot.copies.byte_count();
-    wait_for_file_clock();
+    wait_until_settled();
     assert_eq!(bytes(&take(&test)), 11);
     assert_eq!(bytes(&take(&test)), 11);
     fs::write(test.path("b"), "1234").unwrap();
