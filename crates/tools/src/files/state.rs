@@ -7,6 +7,7 @@ pub(crate) mod outputs;
 pub(crate) mod session_folder;
 pub(crate) mod snapshots;
 pub(crate) mod undo_entry;
+mod undo_folder;
 mod undo_log;
 pub(crate) mod undo_store;
 

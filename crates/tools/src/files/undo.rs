@@ -132,7 +132,7 @@ impl UndoPlan {
     }
 
     /// Returns whether the change is of a command. The undo of such a change keeps all files that it
-    /// removes and replaces in [`UndoStore::session_folder`](crate::files::state::undo_store).
+    /// removes and replaces in the session's folder of backups.
     pub(crate) fn is_of_command(&self) -> bool {
         self.is_of_command
     }

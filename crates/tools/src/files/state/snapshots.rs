@@ -100,7 +100,7 @@ impl LastSnapshot {
 }
 
 impl SnapshotEntry {
-    /// Reads an entry. Copies the content of a file if `earlier` has no copy of it. `begun` is the
+    /// Reads an entry. Copies the content of a file if `earlier` has no copy of it. `started` is the
     /// time before the snapshot.
     pub(in crate::files) fn read(
         dir: &Dir,
@@ -108,7 +108,7 @@ impl SnapshotEntry {
         metadata: EntryMetadata,
         earlier: Option<&Self>,
         copies: &ContentCopies,
-        begun: i128,
+        started: i128,
     ) -> Self {
         let mut entry = Self::without_copy(dir, path, metadata);
         if let EntryContent::File(copy) = &mut entry.content {
@@ -120,7 +120,7 @@ impl SnapshotEntry {
                 }
                 _ => {
                     let name = path.file_name().unwrap_or_default();
-                    copies.copy_file(dir, name, &metadata, begun).ok().flatten()
+                    copies.copy_file(dir, name, &metadata, started).ok().flatten()
                 }
             };
         }

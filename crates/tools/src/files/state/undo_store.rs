@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::backup_copy::{copy_entry, is_same_content};
 use super::late_writes::{LateWrite, WatchedBackup};
 use super::undo_entry::{Backup, FileOperation, UndoEntry, backup_number};
+use super::undo_folder::SessionUndoFolder;
 use super::undo_log::{self, LostChanges, UndoLogLine};
 use crate::files::content_hash::ContentHash;
 use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::journal::{remove_tree, unique_temporary_name};
-use crate::files::state::session_folder::{self, FolderLock};
+use crate::files::state::session_folder;
 use crate::files::system::{Dir, EntryMetadata, FileKind, FileVisibility, PinnedDirectory};
 use crate::limits::{
     MAX_LATE_WRITE_WATCHES, MAX_UNDO_BYTES, MAX_UNDO_ENTRIES, STATE_SWEEP_INTERVAL_BYTES,
@@ -61,14 +62,6 @@ struct UndoState {
     unrecoverable: Vec<PathBuf>,
     /// Late writes that have not been reported yet.
     late_writes: VecDeque<LateWrite>,
-}
-
-/// The undo folder of one session.
-#[derive(Debug)]
-struct SessionUndoFolder {
-    dir: Dir,
-    path: PathBuf,
-    _held: FolderLock,
 }
 
 impl UndoStore {
@@ -202,7 +195,7 @@ impl UndoStore {
         EntryFingerprint::compute(&self.existing_folder()?.dir, &blob.name)
     }
 
-    /// Moves a backup to an unused name. A file that cannot be moved is copied.
+    /// Moves a backup to an unused name. An entry on another file system is copied.
     pub(crate) fn restore(&self, blob: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
         let store = self.existing_folder()?;
         let is_dir = store.dir.entry_kind(&blob.name)? == FileKind::Directory;
@@ -566,46 +559,5 @@ impl UndoState {
         (self.entries, self.unrestored, self.entry_count) =
             (entries, unrestored, logged.last_number);
         Ok(())
-    }
-}
-
-impl SessionUndoFolder {
-    /// Opens or creates the folder of this session, and removes expired folders.
-    fn open_or_create(folder: &Path, session: Option<&str>) -> io::Result<Self> {
-        let (path, held) = session_folder::open_or_create_session_folder(folder, session)?;
-        let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
-        Ok(Self { dir, path, _held: held })
-    }
-
-    /// Moves an entry into the store, and restricts a file to its owner. Returns the old mode if the
-    /// mode was changed. The content of a directory is not changed, because other users cannot
-    /// reach it.
-    fn move_in(&self, dir: &Dir, name: &OsStr, backup: &OsStr) -> io::Result<Option<u32>> {
-        let move_in = || dir.rename_to_unused_in(name, &self.dir, backup);
-        match move_in() {
-            // A directory can only be moved by a user who may change it.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let inner = dir.open_dir(name).map_err(|_not_a_directory| error)?;
-                let mode = inner.mode_bits()?;
-                inner.allow_owner_to_change()?;
-                let moved = move_in();
-                moved.inspect_err(|_| drop(dir.set_entry_mode(name, mode)))?;
-                Ok(Some(mode))
-            }
-            Err(error) => Err(error),
-            Ok(()) => Ok(self.dir.restrict_to_owner(backup).ok().flatten()),
-        }
-    }
-
-    fn append_to_log(&self, line: &UndoLogLine) {
-        if let Err(error) = undo_log::append(&self.path, line) {
-            tracing::debug!(%error, "the log of changes could not be written");
-        }
-    }
-
-    fn remove(&self, name: &OsStr) {
-        let path = self.path.join(name);
-        // A backup that cannot be removed now is removed later, together with the folder.
-        drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
     }
 }

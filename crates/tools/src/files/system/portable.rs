@@ -157,6 +157,7 @@ impl Dir {
             kind: metadata.file_type().into(),
             file_id: self.entry_id(name)?,
             bytes: metadata.len(),
+            // The modes of this system say nothing.
             mode: 0,
             modified,
             changed: modified,

@@ -52,13 +52,13 @@ impl ContentCopies {
     }
 
     /// Copies the content of a file. Returns `None` if the file is too large, or has changed since
-    /// `metadata` was read. `begun` is a time before that.
+    /// `metadata` was read. `started` is a time before that.
     pub(in crate::files) fn copy_file(
         &self,
         dir: &Dir,
         name: &OsStr,
         metadata: &EntryMetadata,
-        begun: i128,
+        started: i128,
     ) -> io::Result<Option<ContentCopy>> {
         if metadata.bytes > MAX_SNAPSHOT_FILE_BYTES {
             return Ok(None);
@@ -79,7 +79,7 @@ impl ContentCopies {
         copies.file.seek(SeekFrom::Start(start))?;
         copies.file.write_all(&content)?;
         copies.bytes += bytes;
-        let is_settled = metadata.changed < begun - FILE_CLOCK_RESOLUTION;
+        let is_settled = metadata.changed < started - FILE_CLOCK_RESOLUTION;
         Ok(Some(ContentCopy { start, bytes, is_settled }))
     }
 
