@@ -80,13 +80,13 @@ impl Snapshot {
             tracing::debug!(%error, "no files can be copied before a command");
             NoSnapshot::NotKept
         })?;
-        let (begun, undo_entries) = (file_clock_now(), undo_store.entry_count());
+        let (started, undo_entries) = (file_clock_now(), undo_store.entry_count());
         let repositories = repository_states(workspace);
         let mut entries = SnapshotEntries::with_capacity(earlier.len());
         let scanned = scan(workspace, omitted, is_cancelled, &mut |path, dir, metadata| {
             if let Entry::Vacant(place) = entries.entry(path) {
                 let (path, earlier) = (place.key(), earlier.get(place.key()));
-                let entry = SnapshotEntry::read(dir, path, metadata, earlier, &copies, begun);
+                let entry = SnapshotEntry::read(dir, path, metadata, earlier, &copies, started);
                 place.insert(entry);
             }
         });

@@ -283,7 +283,7 @@ impl Iterator for Walk<'_> {
                 self.levels.pop();
                 continue;
             };
-            let (path, current) = (level.path.join(&name), level.dir.clone());
+            let path = level.path.join(&name);
             let is_omitted = || self.omitted.iter().any(|omitted| name == *omitted);
             if name == ".git"
                 || kind == FileKind::Directory && is_omitted()
@@ -291,7 +291,7 @@ impl Iterator for Walk<'_> {
             {
                 continue;
             }
-            self.current = Some(current);
+            self.current = self.levels.last().map(|level| level.dir.clone());
             if kind == FileKind::Directory && self.levels.len() < self.depth {
                 match self.levels.len() < MAX_WALK_DEPTH {
                     true => self.descend(path.clone()),

@@ -43,8 +43,8 @@ struct Comparison<'a> {
     workspace: &'a Workspace,
     may_record: &'a dyn Fn(&Path) -> bool,
     now: SnapshotEntries,
-    /// The ids of the entries that the snapshot contains completely.
-    known_ids: HashSet<FileId>,
+    /// The ids of the entries that the snapshot contains completely, as soon as they are needed.
+    known_ids: OnceCell<HashSet<FileId>>,
     /// The ids of the files with several names whose change is recorded.
     recorded_ids: HashSet<FileId>,
     /// The paths that other calls have changed since the snapshot.
@@ -73,11 +73,6 @@ impl Snapshot {
             let entry = SnapshotEntry::without_copy(dir, &path, metadata);
             now.insert(path, entry);
         })?;
-        let is_complete = |entry: &&SnapshotEntry| {
-            !matches!(entry.content, EntryContent::File(None) | EntryContent::Special)
-        };
-        let known_ids = self.entries.values().filter(is_complete);
-        let known_ids = known_ids.map(|entry| entry.metadata.file_id).collect();
         let others = workspace.undo_store().entries_after(self.undo_entries);
         let others = others.iter().flat_map(|entry| &entry.operations);
         let changed_by_others = others.flat_map(FileOperation::paths).map(Path::to_owned).collect();
@@ -86,7 +81,7 @@ impl Snapshot {
             workspace,
             may_record,
             now,
-            known_ids,
+            known_ids: OnceCell::new(),
             recorded_ids: HashSet::new(),
             changed_by_others,
             children: OnceCell::new(),
@@ -217,9 +212,16 @@ impl<'a> Comparison<'a> {
     /// Returns whether the content of an entry is new, or known from the snapshot. An undo removes or
     /// replaces it, so it must not come from elsewhere.
     fn is_own_content(&self, dir: &Dir, path: &Path, now: &EntryMetadata) -> bool {
+        let known_ids = self.known_ids.get_or_init(|| {
+            let is_complete = |entry: &&SnapshotEntry| {
+                !matches!(entry.content, EntryContent::File(None) | EntryContent::Special)
+            };
+            let complete = self.snapshot.entries.values().filter(is_complete);
+            complete.map(|entry| entry.metadata.file_id).collect()
+        });
         let is_new =
             || creation_time(dir, path).is_some_and(|created| created >= self.snapshot.taken);
-        self.known_ids.contains(&now.file_id) || is_new()
+        known_ids.contains(&now.file_id) || is_new()
     }
 
     /// Compares an entry with an entry of the same kind.
@@ -261,7 +263,7 @@ impl<'a> Comparison<'a> {
         if !(self.may_record)(path) {
             return Ok(false);
         }
-        let dir = self.open_parent(path)?;
+        let (dir, room) = (self.open_parent(path)?, self.room);
         let Some(old) = self.read_copy(before)? else { return Ok(false) };
         let Some((bytes, metadata)) = self.read_file(&dir, path)? else { return Ok(false) };
         let is_replaced = before.metadata.file_id != now.file_id;
@@ -272,6 +274,8 @@ impl<'a> Comparison<'a> {
         }
         let is_repeated = !is_replaced && !self.recorded_ids.insert(now.file_id);
         if is_repeated || old == bytes && before.metadata.mode == now.mode {
+            // Nothing is recorded.
+            self.room = room;
             return Ok(true);
         }
         let modes = ModeChange { before: Some(before.metadata.mode), after: now.mode };
