@@ -80,26 +80,41 @@ fn failure_reason(exit: &process::CommandExit) -> Option<(ErrorCode, CallEndReas
     }
 }
 
+/// Describes how a command ended.
 pub(super) fn exit_text(exit: &process::CommandExit, timeout: Option<Duration>) -> String {
-    let left_over = match exit.left_over {
+    let may_have_effects = match exit.cause {
+        ExitCause::TimedOut | ExitCause::WaitedForInput | ExitCause::Cancelled => {
+            "; it may have had effects"
+        }
+        _ => "",
+    };
+    end_text(exit, timeout) + may_have_effects + &left_over_text(exit)
+}
+
+/// Describes how a command ended that ran on copies of the project folders.
+pub(super) fn preview_exit_text(exit: &process::CommandExit) -> String {
+    end_text(exit, None) + &left_over_text(exit)
+}
+
+fn left_over_text(exit: &process::CommandExit) -> String {
+    match exit.left_over {
         0 => String::new(),
         1 => "; 1 process that it left running was ended".to_owned(),
         count => format!("; {count} processes that it left running were ended"),
-    };
-    let how = match (exit.cause, exit.code, &exit.signal) {
-        (ExitCause::TimedOut, ..) => format!(
-            "ended after its timeout of {} ms; it may have had effects",
-            timeout.unwrap_or_default().as_millis()
-        ),
-        (ExitCause::WaitedForInput, ..) => {
-            "ended because it may have been waiting for input, which is not available; it may \
-             have had effects"
-                .to_owned()
+    }
+}
+
+fn end_text(exit: &process::CommandExit, timeout: Option<Duration>) -> String {
+    match (exit.cause, exit.code, &exit.signal) {
+        (ExitCause::TimedOut, ..) => {
+            format!("ended after its timeout of {} ms", timeout.unwrap_or_default().as_millis())
         }
-        (ExitCause::Cancelled, ..) => "cancelled while it ran; it may have had effects".to_owned(),
+        (ExitCause::WaitedForInput, ..) => {
+            "ended because it may have been waiting for input, which is not available".to_owned()
+        }
+        (ExitCause::Cancelled, ..) => "cancelled while it ran".to_owned(),
         (_, Some(code), _) => format!("exit code {code}"),
         (_, None, Some(signal)) => format!("ended by {signal}"),
         (_, None, None) => "it could not be ended".to_owned(),
-    };
-    how + &left_over
+    }
 }

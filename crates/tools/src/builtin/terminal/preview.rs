@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use tokio::time::{Instant, sleep};
 
 use super::Plan;
-use super::command_report::{exit_text, report_command};
+use super::command_report::{preview_exit_text, report_command};
 use super::local_process::{PreparedCommand, prepare_command};
 use crate::background::CommandInfo;
 use crate::error::{ErrorCode, ToolError};
@@ -227,8 +227,7 @@ async fn run_on_copies(
         Err(error) => return Ok(Err(PreviewObstacle::NoSandbox { why: error.to_string() })),
     };
     let output = run_on_blocking_thread(move || Ok(recording.finish())).await?;
-    // The command ran on copies.
-    let how = exit_text(&exit, None).replace("; it may have had effects", "");
+    let how = preview_exit_text(&exit);
     let has_failed = exit.code != Some(0);
     let mut notes: Vec<_> = match lease.take_refused_hosts() {
         Some(hosts) if has_failed => {

@@ -51,56 +51,27 @@ impl ChangeRecording {
         output: &mut ToolOutput,
         invocation: Invocation<'_>,
     ) -> Result<(), ToolError> {
-        let snapshot = match self.snapshot.clone() {
-            Some(Ok(snapshot)) => snapshot,
-            Some(Err(why)) => {
-                let note = no_snapshot_note(why);
-                note.iter().for_each(|note| output.add_note(note, invocation));
-                return Ok(());
-            }
-            None => return Ok(()),
+        let recorded = match self.snapshot.take() {
+            // The work begins at once, and goes on if the call ends.
+            Some(Ok(snapshot)) => record(snapshot, invocation).await?,
+            Some(Err(why)) => Err(why),
+            None => Err(NoSnapshot::Cancelled),
         };
-        let (call, titles) = (invocation.call.clone(), invocation.titles.clone());
-        let recorded = invocation.context.run_blocking(move |workspace| {
-            let judge = |path: &Path| call.judge_effects(&Effect::Read(path.to_owned()).into());
-            // After the end of the call, everything is denied.
-            let is_over = || call.cancel_token().is_cancelled();
-            let may_record = |path: &Path| judge(path) != Verdict::Deny || is_over();
-            let changes = match snapshot.record_changes(workspace, &may_record, &|| false) {
-                Ok(changes) => changes,
-                Err(why) => return Ok(Err(why)),
-            };
-            // The command may have read a file although the session may not show it without a
-            // question.
-            let readable = changes.paths().filter(|path| judge(path) == Verdict::Allow);
-            let readable: HashSet<_> = readable.map(Path::to_owned).collect();
-            let show = |path: &Path, text: String| {
-                readable.contains(path).then(|| redact_secrets(&call, &text))
-            };
-            let files = || changes.file_changes(workspace, show);
-            let outputs = workspace.outputs();
-            let most = MAX_RECORDED_CHANGES_SHOWN;
-            let mut shown = content_and_patch_for_computed_changes(files, most, outputs, &titles);
-            let unrecorded = unrecorded_notes(&changes, workspace);
-            let notes = other_changes(&changes, workspace);
-            let notes = notes.iter().chain(&unrecorded).map(|note| note.render(&titles));
-            shown.extend(notes_to_content(notes.collect()));
-            Ok(Ok((shown, summary(&changes, &unrecorded, workspace))))
-        });
-        // The work goes on if the call ends now.
-        self.snapshot = None;
-        match recorded.await? {
-            Ok((shown, summary)) => {
-                add_content(shown, output, invocation);
-                output.text.push_str(&summary);
+        match recorded {
+            Ok(DescribedChanges { content, text }) => {
+                match &mut output.content {
+                    Some(shown) => shown.extend(content),
+                    None => content.into_iter().for_each(|it| invocation.call.append_content(it)),
+                }
+                output.text.push_str(&text);
+                if continues {
+                    invocation.append_note(&Note::new("unrecorded-background"));
+                }
             }
             Err(why) => {
                 let note = no_snapshot_note(why);
                 note.iter().for_each(|note| output.add_note(note, invocation));
             }
-        }
-        if continues {
-            invocation.append_note(&Note::new("unrecorded-background"));
         }
         Ok(())
     }
@@ -119,6 +90,46 @@ impl Drop for ChangeRecording {
     }
 }
 
+/// The recorded changes of a command, as content for the client and as text for the model.
+struct DescribedChanges {
+    content: Vec<Content>,
+    text: String,
+}
+
+/// Records and describes the changes since a snapshot.
+async fn record(
+    snapshot: Arc<Snapshot>,
+    invocation: Invocation<'_>,
+) -> Result<Result<DescribedChanges, NoSnapshot>, ToolError> {
+    let (call, titles) = (invocation.call.clone(), invocation.titles.clone());
+    let recorded = invocation.context.run_blocking(move |workspace| {
+        let judge = |path: &Path| call.judge_effects(&Effect::Read(path.to_owned()).into());
+        // After the end of the call, everything is denied.
+        let is_over = || call.cancel_token().is_cancelled();
+        let may_record = |path: &Path| judge(path) != Verdict::Deny || is_over();
+        let changes = match snapshot.record_changes(workspace, &may_record, &|| false) {
+            Ok(changes) => changes,
+            Err(why) => return Ok(Err(why)),
+        };
+        // The command may have read a file although the session may not show it without a question.
+        let readable = changes.paths().filter(|path| judge(path) == Verdict::Allow);
+        let readable: HashSet<_> = readable.map(Path::to_owned).collect();
+        let show = |path: &Path, text: String| {
+            readable.contains(path).then(|| redact_secrets(&call, &text))
+        };
+        let files = || changes.file_changes(workspace, show);
+        let (most, outputs) = (MAX_RECORDED_CHANGES_SHOWN, workspace.outputs());
+        let mut content = content_and_patch_for_computed_changes(files, most, outputs, &titles);
+        let unrecorded = unrecorded_notes(&changes, workspace);
+        let notes = other_changes(&changes, workspace);
+        let notes = notes.iter().chain(&unrecorded).map(|note| note.render(&titles));
+        content.extend(notes_to_content(notes.collect()));
+        let text = redact_secrets(&call, &summary(&changes, &unrecorded, workspace));
+        Ok(Ok(DescribedChanges { content, text }))
+    });
+    recorded.await
+}
+
 /// Returns a note on the reason why nothing is recorded, unless the user knows it already.
 fn no_snapshot_note(why: NoSnapshot) -> Option<Note> {
     let most = MAX_SNAPSHOT_ENTRIES as u64;
@@ -129,13 +140,6 @@ fn no_snapshot_note(why: NoSnapshot) -> Option<Note> {
         NoSnapshot::TimedOut => Some(Note::new("unrecorded-slow")),
         // Questions about edits state that no backups are kept.
         NoSnapshot::NotKept | NoSnapshot::TooLarge { .. } | NoSnapshot::Cancelled => None,
-    }
-}
-
-fn add_content(shown: Vec<Content>, output: &mut ToolOutput, invocation: Invocation<'_>) {
-    match &mut output.content {
-        Some(content) => content.extend(shown),
-        None => shown.into_iter().for_each(|item| invocation.call.append_content(item)),
     }
 }
 
@@ -190,4 +194,26 @@ fn summary(changes: &RecordedChanges, notes: &[Note], workspace: &Workspace) -> 
         .map(|names| format!("The command changed {names}. `undo` reverts this."));
     let lines = changed.into_iter().chain(notes.iter().map(Note::to_string));
     lines.map(|line| format!("\n[{line}]")).collect()
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
+
+    /// A call that is cancelled may be dropped at any time.
+    #[test]
+    fn changes_are_recorded_if_the_call_is_dropped() {
+        let TestWorkspace { workspace, outer: _outer } = test_workspace_with_undo(&[("a", "A")]);
+        let workspace = Arc::new(workspace);
+        let snapshot = Snapshot::take(&workspace, GENERATED_FOLDERS, &|| false).map(Arc::new);
+        std::fs::write(workspace.cwd().join("a"), "changed").unwrap();
+        drop(ChangeRecording { workspace: workspace.clone(), snapshot: Some(snapshot) });
+        while workspace.undo_store().last().is_none() {
+            thread::yield_now();
+        }
+        let (_, entry) = workspace.undo_store().last().unwrap();
+        assert_eq!(entry.operations[0].affected_path(), workspace.cwd().join("a"));
+    }
 }
