@@ -233,8 +233,13 @@ pub(crate) const MAX_SNAPSHOT_FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// its next command.
 pub(crate) const MAX_SNAPSHOT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Maximum time for reading the project folders before a command, and again after the command.
+/// Maximum time for reading the project folders before a command, and again after the command. If the
+/// copies have become full of outdated contents, the folders are read twice before the command.
 pub(crate) const MAX_SNAPSHOT_TIME: Duration = Duration::from_millis(300);
+
+/// Maximum time for which an undo or a command waits until the changes of a cancelled command are
+/// recorded.
+pub(crate) const MAX_LATE_RECORDING_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum total size of the old and new contents of the files that one command changes if their
 /// changes are recorded.

@@ -27,7 +27,6 @@ use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
 pub(crate) use command_lease::{SandboxFindings, SandboxLease};
-pub(crate) use made_names::GENERATED_FOLDERS;
 pub(crate) use preview::{CommandChanges, PreviewLease, PreviewObstacle};
 pub use server_lease::ServerLease;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};

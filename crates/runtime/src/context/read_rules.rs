@@ -3,12 +3,11 @@
 
 use std::path::Path;
 
-use acp_lifecycle::{AskExceptReadsPolicy, Rules, Verdict};
+use acp_lifecycle::{Rules, Verdict};
 use acp_tools::Workspace;
 
 /// A copy of a session's rules, to check whether files may be read.
 ///
-/// The permission mode is not applied here, because modes decide only on calls of the model.
 /// Instruction files and linked files come from the user, so only a rule can forbid reading them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ImplicitReadRules(pub(crate) Rules);
@@ -17,6 +16,6 @@ impl ImplicitReadRules {
     /// Returns whether a file may be read: no rule may deny the read or ask about it. Blocks while
     /// it accesses the file system.
     pub(crate) fn permits_reading(&self, workspace: &Workspace, path: &Path) -> bool {
-        self.0.judge_call(&workspace.read_effects(path), &AskExceptReadsPolicy) == Verdict::Allow
+        workspace.judge_read(path, &self.0) == Verdict::Allow
     }
 }

@@ -36,7 +36,6 @@ pub(crate) struct Snapshot {
     entries: Arc<SnapshotEntries>,
     copies: Arc<ContentCopies>,
     repositories: Vec<RepositoryState>,
-    omitted: &'static [&'static str],
 }
 
 /// The reason why the changes of a command are not recorded.
@@ -59,31 +58,51 @@ pub(crate) enum NoSnapshot {
 type RepositoryState = (PathBuf, [Option<(u64, Vec<u8>)>; 3]);
 
 impl Snapshot {
-    /// Makes a snapshot of the project folders, without the directories that have one of the names
-    /// `omitted`. Blocks. No entry is read after the time limit of a snapshot.
+    /// Makes a snapshot of the project folders. Blocks. No entry is read after the time limit of a
+    /// snapshot.
     ///
     /// # Errors
     ///
-    /// The copies that were made before an error are kept for the next snapshot.
+    /// The copies that were made before a time limit or a cancellation are kept for the next
+    /// snapshot.
     pub(crate) fn take(
         workspace: &Workspace,
-        omitted: &'static [&'static str],
         is_cancelled: &IsCancelled<'_>,
     ) -> Result<Self, NoSnapshot> {
-        let undo_store = workspace.undo_store();
-        let folder = undo_store.folder().ok_or(NoSnapshot::NotKept)?;
-        let (store, prompt) = (workspace.snapshot_store(), undo_store.prompt());
+        let store = workspace.snapshot_store();
+        store.wait_for_late_recordings();
+        let prompt = workspace.undo_store().prompt();
         if store.is_too_large_in(prompt) {
             return Err(NoSnapshot::TooLarge { is_repeated: true });
         }
+        let taken = Self::take_with_copies(workspace, is_cancelled);
+        // The copies may have become full although many of them are outdated. The next attempt starts
+        // with no copies then.
+        let taken = match taken {
+            Ok(snapshot) if snapshot.copies.is_full() && store.is_restart_due() => {
+                Self::take_with_copies(workspace, is_cancelled)
+            }
+            taken => taken,
+        };
+        if let Err(NoSnapshot::TooLarge { .. }) = taken {
+            store.set_too_large_in(prompt);
+        }
+        taken
+    }
+
+    fn take_with_copies(
+        workspace: &Workspace,
+        is_cancelled: &IsCancelled<'_>,
+    ) -> Result<Self, NoSnapshot> {
+        let (store, undo_store) = (workspace.snapshot_store(), workspace.undo_store());
+        let folder = undo_store.folder().ok_or(NoSnapshot::NotKept)?;
         let (earlier, copies) = store.last_or_new(folder).map_err(|error| {
             tracing::debug!(%error, "no files can be copied before a command");
             NoSnapshot::NotKept
         })?;
         let (started, undo_entries) = (file_clock_now(), undo_store.entry_count());
-        let repositories = repository_states(workspace);
         let mut entries = SnapshotEntries::with_capacity(earlier.len());
-        let scanned = scan(workspace, omitted, is_cancelled, &mut |path, dir, metadata| {
+        let scanned = scan(workspace, is_cancelled, &mut |path, dir, metadata| {
             if let Entry::Vacant(place) = entries.entry(path) {
                 let (path, earlier) = (place.key(), earlier.get(place.key()));
                 let entry = SnapshotEntry::read(dir, path, metadata, earlier, &copies, started);
@@ -98,24 +117,23 @@ impl Snapshot {
         }
         let entries = Arc::new(entries);
         store.set_last(entries.clone(), &copies);
-        if let Err(NoSnapshot::TooLarge { .. }) = scanned {
-            store.set_too_large_in(prompt);
-        }
         scanned?;
+        let repositories = repository_states(workspace);
         let taken = file_clock_now();
-        Ok(Self { taken, undo_entries, entries, copies, repositories, omitted })
+        Ok(Self { taken, undo_entries, entries, copies, repositories })
     }
 }
 
 /// Calls `visit` for each entry of the project folders, with its path, its directory and its
-/// metadata. The folders of the agent itself are omitted, and the placeholders of sandboxed commands.
+/// metadata. Omits generated folders, the folders of the agent itself, and the placeholders of
+/// sandboxed commands.
 fn scan(
     workspace: &Workspace,
-    omitted: &'static [&'static str],
     is_cancelled: &IsCancelled<'_>,
     visit: &mut dyn FnMut(PathBuf, &Dir, EntryMetadata),
 ) -> Result<(), NoSnapshot> {
     let budget = SearchBudget::new(is_cancelled).with_time_limit(MAX_SNAPSHOT_TIME);
+    let agent_folders: Vec<_> = guard::agent_folders(workspace).collect();
     let mut count = 0;
     for root in workspace.roots() {
         let walk = workspace.resolve_path(root).and_then(|at| {
@@ -123,13 +141,12 @@ fn scan(
         });
         // A project folder may have been removed.
         let Ok(walk) = walk else { continue };
-        let has_agent_folder = workspace.guarded_paths().any(|path| path.starts_with(root));
-        let mut walk = walk.without_directories(omitted);
+        let mut walk = walk.without_generated_folders();
         while let Some(found) = walk.next() {
             let (Some(dir), path) = (walk.current_directory(), walk.absolute(&found.path)) else {
                 continue;
             };
-            if has_agent_folder && guard::is_in_agent_folder(workspace, &path) {
+            if agent_folders.iter().any(|folder| path.starts_with(folder)) {
                 continue;
             }
             count += 1;

@@ -90,8 +90,8 @@ pub(crate) struct Walk<'a> {
     /// The ignore rules of the parent directories.
     parent_rules: Vec<Gitignore>,
     ignored: IgnoredFiles,
-    /// The names of directories that are omitted.
-    omitted: &'static [&'static str],
+    /// Whether directories with a name in [`GENERATED_FOLDERS`] are omitted.
+    omits_generated: bool,
     order: WalkOrder,
     depth: usize,
     budget: SearchBudget<'a>,
@@ -108,6 +108,29 @@ struct OpenDirectory {
     entries: std::vec::IntoIter<DirectoryEntry>,
     rules: Gitignore,
 }
+
+/// The names of folders whose content tools generate.
+pub(crate) const GENERATED_FOLDERS: &[&str] = &[
+    ".cache",
+    ".git",
+    ".gradle",
+    ".mypy_cache",
+    ".next",
+    ".nox",
+    ".nuxt",
+    ".parcel-cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svelte-kit",
+    ".terraform",
+    ".tox",
+    ".turbo",
+    ".venv",
+    "__pycache__",
+    "node_modules",
+    "target",
+    "venv",
+];
 
 /// Number of entries that are read from a directory between two checks of the budget.
 const ENTRIES_PER_BUDGET_CHECK: u32 = 256;
@@ -155,7 +178,7 @@ impl<'a> Walk<'a> {
             levels: Vec::new(),
             parent_rules: above,
             ignored,
-            omitted: &[],
+            omits_generated: false,
             order,
             depth,
             budget,
@@ -168,9 +191,10 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Omits all directories with these names. The top directory is never omitted.
-    pub(crate) fn without_directories(self, omitted: &'static [&'static str]) -> Self {
-        Self { omitted, ..self }
+    /// Omits all directories with a name in [`GENERATED_FOLDERS`]. The top directory is never
+    /// omitted.
+    pub(crate) fn without_generated_folders(self) -> Self {
+        Self { omits_generated: true, ..self }
     }
 
     /// Returns the absolute path of an entry, given its path relative to the top directory.
@@ -284,9 +308,9 @@ impl Iterator for Walk<'_> {
                 continue;
             };
             let path = level.path.join(&name);
-            let is_omitted = || self.omitted.iter().any(|omitted| name == *omitted);
+            let is_generated = || GENERATED_FOLDERS.iter().any(|generated| name == *generated);
             if name == ".git"
-                || kind == FileKind::Directory && is_omitted()
+                || self.omits_generated && kind == FileKind::Directory && is_generated()
                 || self.is_ignored(&path, kind)
             {
                 continue;

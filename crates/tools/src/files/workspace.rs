@@ -29,7 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use acp_lifecycle::{Effect, Effects};
+use acp_lifecycle::{AskExceptReadsPolicy, Effect, Effects, Rules, Verdict};
 use callboard_text::{normalise, path_text};
 
 use crate::background::BackgroundCommands;
@@ -579,14 +579,20 @@ impl Workspace {
         explain_path_error(&at.given, error)
     }
 
+    /// Judges by a session's rules whether a file may be read that no call reads, e.g. to show a
+    /// change of it. The permission mode does not apply, because modes decide only on calls of the
+    /// model. Blocks while it accesses the file system.
+    #[must_use]
+    pub fn judge_read(&self, path: &Path, rules: &Rules) -> Verdict {
+        rules.judge_call(&self.read_effects(path), &AskExceptReadsPolicy)
+    }
+
     /// Returns the effects of reading a file: one effect for `path`, and one for the real path if
     /// links lead to a different path. Rules about reading may match either path.
-    ///
-    /// Returns no effects for a file that cannot be resolved.
-    #[must_use]
-    pub fn read_effects(&self, path: &Path) -> Effects {
+    fn read_effects(&self, path: &Path) -> Effects {
         let at = self.follow_links_of_recorded_path(path);
         let effects = at.map(|at| guard::path_effects(self, &at, Effect::Read));
-        guard::mark_outside_effects(self, effects.unwrap_or_else(|_| Effects::empty()))
+        let unresolved = |_| Effect::Read(path.to_owned()).into();
+        guard::mark_outside_effects(self, effects.unwrap_or_else(unresolved))
     }
 }

@@ -3,8 +3,6 @@
 
 use std::path::PathBuf;
 
-pub(crate) const GENERATED_FOLDERS: &[&str] = &[];
-
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChangeTime;
 

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use acp_lifecycle::{Effect, Verdict};
+use acp_lifecycle::Verdict;
 use acp_types::{CallEndReason, Content, TerminalId, ToolCallPatch};
 use callboard_process::record::RecordedOutput;
 use callboard_process::{CommandExit, ExitCause, Streams, WindowSize};
@@ -277,9 +277,9 @@ async fn changes_as_content(
     // Texts are decoded and compared, which may take long.
     let computed = invocation.context.run_blocking(move |workspace| {
         // The command may have read a file although the session may not show it without a question.
-        let is_allowed = |change: &&PathChange| {
-            call.judge_effects(&Effect::Read(change.path().to_owned()).into()) == Verdict::Allow
-        };
+        let rules = call.session().update(|session, _| session.rules().clone());
+        let is_allowed =
+            |change: &&PathChange| workspace.judge_read(change.path(), &rules) == Verdict::Allow;
         let readable = changes.paths.iter().filter(is_allowed).map(PathChange::path);
         let readable: HashSet<_> = readable.collect();
         let may_read = |change: &PathChange| readable.contains(change.path());

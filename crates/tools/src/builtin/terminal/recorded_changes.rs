@@ -2,11 +2,12 @@
 //! shows them.
 
 use std::collections::HashSet;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use acp_lifecycle::{Effect, Verdict};
+use acp_lifecycle::{Rules, Verdict};
 use acp_types::Content;
 use callboard_text::path_text;
 
@@ -17,7 +18,6 @@ use crate::files::workspace::Workspace;
 use crate::files::workspace::open::read_link;
 use crate::limits::{MAX_RECORDED_CHANGES, MAX_RECORDED_CHANGES_SHOWN, MAX_SNAPSHOT_ENTRIES};
 use crate::note::Note;
-use crate::sandbox::GENERATED_FOLDERS;
 use crate::shown_changes::{content_and_patch_for_computed_changes, notes_to_content};
 use crate::tool::{Invocation, ToolOutput, redact_secrets};
 
@@ -27,6 +27,8 @@ use crate::tool::{Invocation, ToolOutput, redact_secrets};
 /// when this value is dropped.
 pub(super) struct ChangeRecording {
     workspace: Arc<Workspace>,
+    /// The rules of the session when the command was started.
+    rules: Rules,
     /// `None` after the changes were recorded.
     snapshot: Option<Result<Arc<Snapshot>, NoSnapshot>>,
 }
@@ -36,11 +38,12 @@ impl ChangeRecording {
     pub(super) async fn begin(invocation: Invocation<'_>) -> Result<Self, ToolError> {
         let cancel = invocation.call.cancel_token().clone();
         let snapshot = invocation.context.run_blocking(move |workspace| {
-            let taken = Snapshot::take(workspace, GENERATED_FOLDERS, &|| cancel.is_cancelled());
+            let taken = Snapshot::take(workspace, &|| cancel.is_cancelled());
             Ok(taken.map(Arc::new))
         });
         let snapshot = Some(snapshot.await?);
-        Ok(Self { workspace: invocation.context.workspace.clone(), snapshot })
+        let rules = invocation.call.session().update(|session, _| session.rules().clone());
+        Ok(Self { workspace: invocation.context.workspace.clone(), rules, snapshot })
     }
 
     /// Records and shows the changes that the command has made so far. `continues` states whether it
@@ -53,7 +56,7 @@ impl ChangeRecording {
     ) -> Result<(), ToolError> {
         let recorded = match self.snapshot.take() {
             // The work begins at once, and goes on if the call ends.
-            Some(Ok(snapshot)) => record(snapshot, invocation).await?,
+            Some(Ok(snapshot)) => record(snapshot, mem::take(&mut self.rules), invocation).await?,
             Some(Err(why)) => Err(why),
             None => Err(NoSnapshot::Cancelled),
         };
@@ -80,9 +83,12 @@ impl ChangeRecording {
 impl Drop for ChangeRecording {
     fn drop(&mut self) {
         if let Some(Ok(snapshot)) = self.snapshot.take() {
-            let workspace = self.workspace.clone();
+            let (workspace, rules) = (self.workspace.clone(), mem::take(&mut self.rules));
+            let recording = workspace.snapshot_store().begin_late_recording();
             let record = move || {
-                drop(snapshot.record_changes(&workspace, &|_| true, &|| false));
+                let may_record = |path: &Path| workspace.judge_read(path, &rules) != Verdict::Deny;
+                drop(snapshot.record_changes(&workspace, &may_record));
+                drop(recording);
             };
             // If the thread cannot be started, the changes are not recorded.
             drop(thread::Builder::new().spawn(record));
@@ -99,20 +105,19 @@ struct DescribedChanges {
 /// Records and describes the changes since a snapshot.
 async fn record(
     snapshot: Arc<Snapshot>,
+    rules: Rules,
     invocation: Invocation<'_>,
 ) -> Result<Result<DescribedChanges, NoSnapshot>, ToolError> {
     let (call, titles) = (invocation.call.clone(), invocation.titles.clone());
     let recorded = invocation.context.run_blocking(move |workspace| {
-        let judge = |path: &Path| call.judge_effects(&Effect::Read(path.to_owned()).into());
-        // After the end of the call, everything is denied.
-        let is_over = || call.cancel_token().is_cancelled();
-        let may_record = |path: &Path| judge(path) != Verdict::Deny || is_over();
-        let changes = match snapshot.record_changes(workspace, &may_record, &|| false) {
+        let may_record = |path: &Path| workspace.judge_read(path, &rules) != Verdict::Deny;
+        let changes = match snapshot.record_changes(workspace, &may_record) {
             Ok(changes) => changes,
             Err(why) => return Ok(Err(why)),
         };
         // The command may have read a file although the session may not show it without a question.
-        let readable = changes.paths().filter(|path| judge(path) == Verdict::Allow);
+        let may_show = |path: &&Path| workspace.judge_read(path, &rules) == Verdict::Allow;
+        let readable = changes.paths().filter(may_show);
         let readable: HashSet<_> = readable.map(Path::to_owned).collect();
         let show = |path: &Path, text: String| {
             readable.contains(path).then(|| redact_secrets(&call, &text))
@@ -145,13 +150,14 @@ fn no_snapshot_note(why: NoSnapshot) -> Option<Note> {
 
 /// Returns notes on the recorded changes that the diffs do not show: permissions, links and folders.
 fn other_changes(changes: &RecordedChanges, workspace: &Workspace) -> Vec<Note> {
+    let parents: HashSet<_> = changes.paths().filter_map(Path::parent).collect();
     let notes = changes.operations.iter().filter_map(|operation| {
         let path = operation.affected_path();
         let note = |key| Note::new(key).with_text("path", workspace.display(path));
         match operation {
             FileOperation::CreatedDirectory(_) => {
-                let is_within = |other: &Path| other != path && other.starts_with(path);
-                (!changes.paths().any(is_within)).then(|| note("preview-folder"))
+                // The content of a folder shows that the folder is new.
+                (!parents.contains(path)).then(|| note("preview-folder"))
             }
             FileOperation::CreatedLink { .. } => {
                 let at = workspace.locate_without_following(path).ok()?;
@@ -200,6 +206,7 @@ fn summary(changes: &RecordedChanges, notes: &[Note], workspace: &Workspace) -> 
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
+    use crate::files::undo::UndoPlan;
     use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
 
     /// A call that is cancelled may be dropped at any time.
@@ -207,12 +214,13 @@ mod tests {
     fn changes_are_recorded_if_the_call_is_dropped() {
         let TestWorkspace { workspace, outer: _outer } = test_workspace_with_undo(&[("a", "A")]);
         let workspace = Arc::new(workspace);
-        let snapshot = Snapshot::take(&workspace, GENERATED_FOLDERS, &|| false).map(Arc::new);
+        let snapshot = Snapshot::take(&workspace, &|| false).map(Arc::new);
         std::fs::write(workspace.cwd().join("a"), "changed").unwrap();
-        drop(ChangeRecording { workspace: workspace.clone(), snapshot: Some(snapshot) });
-        while workspace.undo_store().last().is_none() {
-            thread::yield_now();
-        }
+        let rules = Rules::default();
+        drop(ChangeRecording { workspace: workspace.clone(), rules, snapshot: Some(snapshot) });
+        // An undo waits for the recording.
+        let plan = UndoPlan::for_last_change(&workspace).unwrap();
+        assert_eq!(plan.changes().count(), 1);
         let (_, entry) = workspace.undo_store().last().unwrap();
         assert_eq!(entry.operations[0].affected_path(), workspace.cwd().join("a"));
     }

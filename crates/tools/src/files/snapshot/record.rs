@@ -16,7 +16,6 @@ use crate::files::encoding::DecodedText;
 use crate::files::state::snapshots::{EntryContent, SnapshotEntries, SnapshotEntry};
 use crate::files::state::undo_entry::{Backup, FileOperation, ModeChange, UndoEntry};
 use crate::files::system::{Dir, EntryMetadata, FileId, FileVisibility, link_count, read_to_cap};
-use crate::files::walk::IsCancelled;
 use crate::files::workspace::Workspace;
 use crate::limits::{
     MAX_DIFF_TIME, MAX_RECORDED_BYTES, MAX_RECORDED_CHANGES, MAX_SNAPSHOT_FILE_BYTES,
@@ -47,8 +46,8 @@ struct Comparison<'a> {
     known_ids: OnceCell<HashSet<FileId>>,
     /// The ids of the files with several names whose change is recorded.
     recorded_ids: HashSet<FileId>,
-    /// The paths that other calls have changed since the snapshot.
-    changed_by_others: HashSet<PathBuf>,
+    /// What other calls have left at the paths that they have changed since the snapshot.
+    left_by_others: HashMap<PathBuf, OtherChange>,
     /// The entries of the snapshot by their parents, after the first removal of a directory.
     children: OnceCell<HashMap<Option<&'a Path>, Vec<Entry<'a>>>>,
     /// Number of bytes that may still be recorded.
@@ -59,6 +58,36 @@ struct Comparison<'a> {
     unrecorded: Vec<PathBuf>,
 }
 
+/// What another call has left at a path that it has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OtherChange {
+    Nothing,
+    /// A file or link whose content or target has this hash.
+    Content(ContentHash),
+    /// A directory that the call has created.
+    Directory,
+    /// An unknown entry with all its content.
+    Unknown,
+}
+
+impl OtherChange {
+    fn of_operation(operation: &FileOperation, left: &mut HashMap<PathBuf, Self>) {
+        let change = match operation {
+            FileOperation::Created { hash_after, .. }
+            | FileOperation::Replaced { hash_after, .. }
+            | FileOperation::CreatedLink { hash_after, .. } => Self::Content(*hash_after),
+            FileOperation::CreatedDirectory(_) => Self::Directory,
+            FileOperation::Deleted { .. } => Self::Nothing,
+            FileOperation::Moved { from, .. } => {
+                left.insert(from.clone(), Self::Nothing);
+                Self::Unknown
+            }
+            FileOperation::Unrecoverable { .. } => Self::Unknown,
+        };
+        left.insert(operation.affected_path().to_owned(), change);
+    }
+}
+
 impl Snapshot {
     /// Compares the project folders with the snapshot, and records the changes. Paths for which
     /// `may_record` returns false are not recorded. Blocks.
@@ -66,16 +95,28 @@ impl Snapshot {
         &self,
         workspace: &Workspace,
         may_record: &dyn Fn(&Path) -> bool,
-        is_cancelled: &IsCancelled<'_>,
     ) -> Result<RecordedChanges, NoSnapshot> {
+        let unrecoverable_roots = || {
+            let unrecoverable =
+                |root: &Path| FileOperation::Unrecoverable { path: root.to_owned() };
+            workspace.roots().map(unrecoverable).collect()
+        };
+        let undo_store = workspace.undo_store();
         let mut now = SnapshotEntries::with_capacity(self.entries.len());
-        scan(workspace, self.omitted, is_cancelled, &mut |path, dir, metadata| {
+        let scanned = scan(workspace, &|| false, &mut |path, dir, metadata| {
             let entry = SnapshotEntry::without_copy(dir, &path, metadata);
             now.insert(path, entry);
-        })?;
-        let others = workspace.undo_store().entries_after(self.undo_entries);
-        let others = others.iter().flat_map(|entry| &entry.operations);
-        let changed_by_others = others.flat_map(FileOperation::paths).map(Path::to_owned).collect();
+        });
+        if let Err(why) = scanned {
+            // An undo must not silently take back an earlier change instead.
+            undo_store.push(UndoEntry::of_command(unrecoverable_roots()));
+            return Err(why);
+        }
+        let others = undo_store.entries_after(self.undo_entries);
+        let mut left_by_others = HashMap::new();
+        for operation in others.iter().rev().flat_map(|entry| &entry.operations) {
+            OtherChange::of_operation(operation, &mut left_by_others);
+        }
         let mut comparison = Comparison {
             snapshot: self,
             workspace,
@@ -83,7 +124,7 @@ impl Snapshot {
             now,
             known_ids: OnceCell::new(),
             recorded_ids: HashSet::new(),
-            changed_by_others,
+            left_by_others,
             children: OnceCell::new(),
             room: MAX_RECORDED_BYTES,
             removals: Vec::new(),
@@ -96,13 +137,11 @@ impl Snapshot {
         let mut operations = [removals, additions, files].concat();
         if has_too_many {
             let backups = operations.iter().filter_map(FileOperation::backup);
-            backups.for_each(|backup| workspace.undo_store().remove(backup));
-            let unrecoverable =
-                |root: &Path| FileOperation::Unrecoverable { path: root.to_owned() };
-            operations = workspace.roots().map(unrecoverable).collect();
+            backups.for_each(|backup| undo_store.remove(backup));
+            operations = unrecoverable_roots();
             unrecorded = Vec::new();
         }
-        workspace.undo_store().push(UndoEntry::of_command(operations.clone()));
+        undo_store.push(UndoEntry::of_command(operations.clone()));
         let has_other_commit = repository_states(workspace) != self.repositories;
         Ok(RecordedChanges { operations, unrecorded, has_too_many, has_other_commit })
     }
@@ -112,6 +151,7 @@ impl<'a> Comparison<'a> {
     /// Compares all entries. Returns false if there are too many changes.
     fn compare_all(&mut self) -> bool {
         let snapshot = self.snapshot;
+        self.name_changes_after_others();
         let is_changed = |(path, before): &(&PathBuf, &SnapshotEntry)| {
             !self.now.get(*path).is_some_and(|now| before.is_surely_same(now))
         };
@@ -120,14 +160,13 @@ impl<'a> Comparison<'a> {
         changed.sort_unstable_by_key(|(path, _)| *path);
         let mut removed: Option<&Path> = None;
         for (path, before) in changed {
-            if removed.is_some_and(|removed| path.starts_with(removed))
-                || self.changed_by_others.contains(path)
-            {
+            if removed.is_some_and(|removed| path.starts_with(removed)) || self.is_of_other(path) {
                 continue;
             }
             // An entry can be missing in the walk only because it is ignored now.
             let now = self.now.get(path).map_or_else(|| self.read_entry(path), |it| Ok(it.clone()));
             match now {
+                Ok(now) if before.is_surely_same(&now) => {}
                 Ok(now) if now.metadata.kind == before.metadata.kind => {
                     self.compare_entry(path, before, &now);
                 }
@@ -147,6 +186,42 @@ impl<'a> Comparison<'a> {
         self.record_additions()
     }
 
+    /// Returns whether another call has changed the path, or has moved or removed a directory above it.
+    fn is_of_other(&self, path: &Path) -> bool {
+        let left_by_others = &self.left_by_others;
+        let is_of_other = |above: &Path| {
+            let is_changed = |left: &OtherChange| above == path || *left != OtherChange::Directory;
+            left_by_others.get(above).is_some_and(is_changed)
+        };
+        !left_by_others.is_empty() && path.ancestors().any(is_of_other)
+    }
+
+    /// Names the paths that the command has changed after another call had changed them. They cannot be
+    /// recorded, because the content between both changes is not known.
+    fn name_changes_after_others(&mut self) {
+        let is_changed = |(path, left): &(&PathBuf, &OtherChange)| match left {
+            OtherChange::Nothing => self.now.contains_key(*path),
+            OtherChange::Content(hash) => match self.now.get(*path).map(|now| &now.content) {
+                Some(EntryContent::Link(target)) => {
+                    ContentHash::of_bytes(target.as_encoded_bytes()) != *hash
+                }
+                Some(EntryContent::File(_)) => {
+                    let file = self.workspace.open_existing_file(path);
+                    let bytes = file.map(|file| read_to_cap(&file, MAX_SNAPSHOT_FILE_BYTES));
+                    // A file that cannot be read may have changed.
+                    !matches!(bytes, Some(Ok(Some(bytes))) if ContentHash::of_bytes(&bytes) == *hash)
+                }
+                Some(EntryContent::Directory | EntryContent::Special) => true,
+                // The file may be ignored.
+                None => self.snapshot.entries.contains_key(*path),
+            },
+            OtherChange::Directory | OtherChange::Unknown => false,
+        };
+        let changed = self.left_by_others.iter().filter(is_changed);
+        self.unrecorded.extend(changed.map(|(path, _)| path.clone()));
+        self.unrecorded.sort();
+    }
+
     /// Records all new entries. Returns false if there are too many changes.
     fn record_additions(&mut self) -> bool {
         let snapshot = self.snapshot;
@@ -159,9 +234,7 @@ impl<'a> Comparison<'a> {
         new.sort_unstable_by(|(path, _), (other, _)| path.cmp(other));
         let mut unrecorded: Option<&Path> = None;
         for (path, now) in &new {
-            if unrecorded.is_some_and(|folder| path.starts_with(folder))
-                || self.changed_by_others.contains(path)
-            {
+            if unrecorded.is_some_and(|folder| path.starts_with(folder)) || self.is_of_other(path) {
                 continue;
             }
             if !self.record_addition(path, now).is_ok_and(|is_recorded| is_recorded) {

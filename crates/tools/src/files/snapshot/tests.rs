@@ -4,6 +4,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use acp_types::Operation;
 use pretty_assertions::assert_eq;
@@ -11,6 +12,8 @@ use proptest::prelude::*;
 
 use super::{NoSnapshot, RecordedChanges, Snapshot};
 use crate::files::rewind::RewindPlan;
+use crate::files::state::snapshots::EntryContent;
+use crate::files::state::undo_entry::{FileOperation, UndoEntry};
 use crate::files::system::file_clock_now;
 use crate::files::undo::UndoPlan;
 use crate::files::workspace::testing::trees::{self, Node, Tree, any_tree, dir, file, link, tree};
@@ -18,7 +21,8 @@ use crate::files::workspace::testing::{
     TestWorkspace, run_without_privileges, test_workspace_with_undo,
 };
 use crate::limits::{
-    MAX_RECORDED_BYTES, MAX_RECORDED_CHANGES, MAX_SNAPSHOT_ENTRIES, MAX_SNAPSHOT_FILE_BYTES,
+    MAX_RECORDED_BYTES, MAX_RECORDED_CHANGES, MAX_SNAPSHOT_BYTES, MAX_SNAPSHOT_ENTRIES,
+    MAX_SNAPSHOT_FILE_BYTES,
 };
 
 fn workspace_with(tree: &Tree) -> TestWorkspace {
@@ -32,11 +36,21 @@ fn read(test: &TestWorkspace) -> Tree {
 }
 
 fn take(test: &TestWorkspace) -> Snapshot {
-    Snapshot::take(&test.workspace, &["generated"], &|| false).unwrap()
+    Snapshot::take(&test.workspace, &|| false).unwrap()
+}
+
+/// Takes a snapshot of many contents. A slow disk may end the first attempts.
+fn take_slowly(test: &TestWorkspace) -> Snapshot {
+    loop {
+        match Snapshot::take(&test.workspace, &|| false) {
+            Err(NoSnapshot::TimedOut) => {}
+            taken => break taken.unwrap(),
+        }
+    }
 }
 
 fn record(snapshot: &Snapshot, test: &TestWorkspace) -> RecordedChanges {
-    snapshot.record_changes(&test.workspace, &|_| true, &|| false).unwrap()
+    snapshot.record_changes(&test.workspace, &|_| true).unwrap()
 }
 
 /// Undoes the last change. Returns the paths that it skips.
@@ -228,7 +242,7 @@ fn changes_are_shown_as_diffs() {
 fn files_from_outside_of_the_snapshot_are_no_new_files() {
     let test = workspace_with(&tree([(".gitignore", file("secret\n/generated\n", 0o644))]));
     test.write("secret", "ignored");
-    test.write("generated/file", "generated");
+    test.write("target/file", "generated");
     test.write("moved/a", "outside");
     let outside = test.outer_folder().join("outside");
     fs::rename(test.path("moved"), &outside).unwrap();
@@ -236,7 +250,7 @@ fn files_from_outside_of_the_snapshot_are_no_new_files() {
     let snapshot = take(&test);
     fs::write(test.path(".gitignore"), "").unwrap();
     fs::rename(&outside, test.path("moved")).unwrap();
-    fs::rename(test.path("generated/file"), test.path("file")).unwrap();
+    fs::rename(test.path("target/file"), test.path("file")).unwrap();
     let recorded = record(&snapshot, &test);
     assert_eq!(names(&recorded.unrecorded, &test), ["file", "moved", "secret"]);
     assert_eq!(undo(&test), Vec::<PathBuf>::new());
@@ -294,6 +308,46 @@ fn contents_beyond_the_limit_are_named() {
     (0..fitting + 2).for_each(|it| test.write(&it.to_string(), &large));
     let recorded = record(&snapshot, &test);
     assert_eq!((recorded.paths().count(), recorded.unrecorded.len()), (fitting, 2));
+}
+
+#[test]
+fn removed_contents_beyond_the_limit_are_named() {
+    let test = workspace_with(&tree([]));
+    let large = vec![b'x'; usize::try_from(MAX_SNAPSHOT_FILE_BYTES).unwrap()];
+    let fitting = usize::try_from(MAX_RECORDED_BYTES / MAX_SNAPSHOT_FILE_BYTES).unwrap();
+    let names: Vec<_> = (0..fitting + 2).map(|it| it.to_string()).collect();
+    names.iter().for_each(|name| test.write(name, &large));
+    let snapshot = take_slowly(&test);
+    names.iter().for_each(|name| fs::remove_file(test.path(name)).unwrap());
+    let recorded = record(&snapshot, &test);
+    assert_eq!((recorded.paths().count(), recorded.unrecorded.len()), (fitting, 2));
+}
+
+/// Outdated copies leave no room for a new content.
+#[test]
+fn copies_start_again_when_they_are_full() {
+    let test = workspace_with(&tree([]));
+    let count = MAX_SNAPSHOT_BYTES / MAX_SNAPSHOT_FILE_BYTES / 4 * 3;
+    let mut large = vec![b'x'; usize::try_from(MAX_SNAPSHOT_FILE_BYTES).unwrap()];
+    (0..count).for_each(|it| test.write(&it.to_string(), &large));
+    let is_complete = |snapshot: &Snapshot| {
+        let mut entries = snapshot.entries.values();
+        entries.all(|entry| matches!(entry.content, EntryContent::File(Some(_))))
+    };
+    let first = take_slowly(&test);
+    assert!(is_complete(&first));
+    large[0] = b'y';
+    (0..count / 2).for_each(|it| test.write(&it.to_string(), &large));
+    assert!(is_complete(&take_slowly(&test)));
+    // Earlier snapshots keep their copies.
+    let name = test.path("0");
+    let EntryContent::File(Some(copy)) = &first.entries[&name].content else { panic!("no copy") };
+    assert_eq!(first.copies.read(copy).unwrap()[0], b'x');
+    // A project that does not fit is not read twice for each command.
+    (count..count * 2).for_each(|it| test.write(&it.to_string(), &large));
+    wait_until_settled();
+    let (one, other) = (take_slowly(&test), take_slowly(&test));
+    assert!(!is_complete(&one) && Arc::ptr_eq(&one.copies, &other.copies));
 }
 
 /// E.g. `git stash` and `git stash pop` write many files again.
@@ -434,6 +488,57 @@ fn changes_of_other_calls_are_not_recorded_again() {
     assert_eq!(test.read("a"), "A");
 }
 
+/// The content between both changes is not known.
+#[test]
+fn a_change_after_the_change_of_another_call_is_only_named() {
+    let test = workspace_with(&tree([
+        ("a", file("A", 0o644)),
+        ("b", file("B", 0o644)),
+        ("c", file("C", 0o644)),
+        ("d/x", file("X", 0o644)),
+        ("e/x", file("X", 0o644)),
+        ("link", link("a")),
+    ]));
+    let (outer, inner) = (take(&test), take(&test));
+    for name in ["a", "c"] {
+        fs::write(test.path(name), "by the inner command").unwrap();
+    }
+    for name in ["b", "link"] {
+        fs::remove_file(test.path(name)).unwrap();
+    }
+    fs::remove_dir_all(test.path("d")).unwrap();
+    symlink("b", test.path("link")).unwrap();
+    record(&inner, &test);
+    fs::rename(test.path("e"), test.path("moved")).unwrap();
+    let moved = FileOperation::Moved { from: test.path("e"), to: test.path("moved") };
+    test.workspace.undo_store().push(UndoEntry::new(vec![moved]));
+    fs::write(test.path("a"), "by the outer command").unwrap();
+    test.write("b", "by the outer command");
+    test.write("d/x", "by the outer command");
+    fs::remove_file(test.path("link")).unwrap();
+    symlink("c", test.path("link")).unwrap();
+    let recorded = record(&outer, &test);
+    assert_eq!(recorded.operations, []);
+    assert_eq!(names(&recorded.unrecorded, &test), ["a", "b", "d", "link"]);
+}
+
+/// Without an entry, an undo would take back an earlier change.
+#[test]
+fn changes_that_cannot_be_found_are_skipped_by_an_undo() {
+    let test = workspace_with(&tree([("a", file("A", 0o644))]));
+    for text in ["one", "two"] {
+        let snapshot = take(&test);
+        fs::write(test.path("a"), text).unwrap();
+        record(&snapshot, &test);
+    }
+    let snapshot = take(&test);
+    fs::create_dir(test.path("folder")).unwrap();
+    (0..=MAX_SNAPSHOT_ENTRIES).for_each(|it| test.write(&format!("folder/{it}"), ""));
+    snapshot.record_changes(&test.workspace, &|_| true).unwrap_err();
+    assert_eq!(undo(&test), [test.workspace.cwd()]);
+    assert_eq!(test.read("a"), "two");
+}
+
 /// The files of the agent itself are no changes of a command.
 #[test]
 fn folders_of_the_agent_are_not_recorded() {
@@ -486,7 +591,7 @@ fn what_cannot_be_restored_is_named() {
     fs::remove_file(test.path("a")).unwrap();
     test.fifo("fifo");
     let may_record = |path: &Path| !path.ends_with("denied");
-    let recorded = snapshot.record_changes(&test.workspace, &may_record, &|| false).unwrap();
+    let recorded = snapshot.record_changes(&test.workspace, &may_record).unwrap();
     let mut unrecorded = names(&recorded.unrecorded, &test);
     unrecorded.sort();
     assert_eq!(unrecorded, ["changed", "denied", "fifo", "folder/large", "large", "moved"]);
@@ -508,6 +613,9 @@ fn too_many_changes_are_named_by_a_rewind() {
     assert!(recorded.has_too_many && recorded.paths().count() == 0);
     let plan = RewindPlan::before_prompt(&test.workspace, 1).unwrap();
     assert_eq!(plan.kept()[0].path, test.workspace.cwd());
+    let snapshot = take(&test);
+    (0..=MAX_RECORDED_CHANGES).for_each(|it| fs::remove_file(test.path(&it.to_string())).unwrap());
+    assert!(record(&snapshot, &test).has_too_many);
     let backups = fs::read_dir(test.outer_folder().join("state/undo")).unwrap();
     let backups = backups.flat_map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
     let names: Vec<_> = backups.map(|entry| entry.unwrap().file_name()).collect();
@@ -519,7 +627,7 @@ fn a_project_with_too_many_entries_has_no_snapshots() {
     let test = workspace_with(&tree([]));
     fs::create_dir(test.path("folder")).unwrap();
     (0..MAX_SNAPSHOT_ENTRIES).for_each(|it| test.write(&format!("folder/{it}"), ""));
-    let taken = || Snapshot::take(&test.workspace, &[], &|| false);
+    let taken = || Snapshot::take(&test.workspace, &|| false);
     let refused = |is_repeated| move |why| why == NoSnapshot::TooLarge { is_repeated };
     // A slow disk may end a snapshot.
     while taken().is_err_and(|why| why == NoSnapshot::TimedOut) {}
@@ -571,9 +679,16 @@ fn a_new_commit_is_reported() {
     git("init -q");
     git("add a");
     git("commit -qm one");
-    for (args, is_expected) in
-        [("status", false), ("add a", false), ("commit -q --allow-empty -m two", true)]
-    {
+    let commands = [
+        ("status", false),
+        ("add a", false),
+        ("commit -q --allow-empty -m two", true),
+        ("checkout -q -b other", true),
+        ("branch -q unused", false),
+        ("stash -q", true),
+    ];
+    for (args, is_expected) in commands {
+        fs::write(test.path("a"), args).unwrap();
         let snapshot = take(&test);
         git(args);
         assert_eq!(record(&snapshot, &test).has_other_commit, is_expected, "{args}");

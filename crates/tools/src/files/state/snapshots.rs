@@ -1,6 +1,7 @@
 //! The entries of the last snapshot of a session, with copies of the files.
 
 mod copies;
+mod late_recordings;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -9,14 +10,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::files::system::{Dir, EntryMetadata, FileKind};
-use crate::limits::MAX_SNAPSHOT_BYTES;
+use crate::limits::{MAX_SNAPSHOT_BYTES, MAX_SNAPSHOT_FILE_BYTES};
 use crate::lock::lock;
+
+use self::late_recordings::{LateRecording, LateRecordings};
 
 pub(in crate::files) use self::copies::{ContentCopies, ContentCopy};
 
 /// The entries of the last snapshot of a session, whose copies the next snapshot uses.
 #[derive(Debug, Default)]
-pub(crate) struct SnapshotStore(Mutex<LastSnapshot>);
+pub(crate) struct SnapshotStore {
+    last: Mutex<LastSnapshot>,
+    late_recordings: Arc<LateRecordings>,
+}
 
 #[derive(Debug, Default)]
 struct LastSnapshot {
@@ -54,9 +60,9 @@ impl SnapshotStore {
         &self,
         folder: &Path,
     ) -> io::Result<(Arc<SnapshotEntries>, Arc<ContentCopies>)> {
-        let mut last = lock(&self.0);
+        let mut last = lock(&self.last);
         let copies = match last.copies.clone() {
-            Some(copies) if !copies.is_full() || last.has_few_outdated_copies() => copies,
+            Some(copies) if !copies.is_full() || !last.is_restart_useful() => copies,
             _ => {
                 let copies = Arc::new(ContentCopies::create(folder)?);
                 *last = LastSnapshot { copies: Some(copies.clone()), ..LastSnapshot::default() };
@@ -68,12 +74,29 @@ impl SnapshotStore {
 
     /// Returns whether the project folders had too many entries before, in the same prompt.
     pub(in crate::files) fn is_too_large_in(&self, prompt: u32) -> bool {
-        lock(&self.0).too_large_in == Some(prompt)
+        lock(&self.last).too_large_in == Some(prompt)
     }
 
-    /// Records that the project folders have too many entries.
+    /// Records that the project folders have too many entries, and removes all copies.
     pub(in crate::files) fn set_too_large_in(&self, prompt: u32) {
-        lock(&self.0).too_large_in = Some(prompt);
+        *lock(&self.last) = LastSnapshot { too_large_in: Some(prompt), ..LastSnapshot::default() };
+    }
+
+    /// Returns whether [`Self::last_or_new`] would start again.
+    pub(in crate::files) fn is_restart_due(&self) -> bool {
+        let last = lock(&self.last);
+        last.copies.as_ref().is_some_and(|it| it.is_full()) && last.is_restart_useful()
+    }
+
+    /// Begins to record the changes of a call after its end.
+    pub(crate) fn begin_late_recording(&self) -> LateRecording {
+        LateRecording::begin(&self.late_recordings)
+    }
+
+    /// Waits until the changes of ended calls are recorded, but no longer than
+    /// [`MAX_LATE_RECORDING_TIME`](crate::limits::MAX_LATE_RECORDING_TIME).
+    pub(in crate::files) fn wait_for_late_recordings(&self) {
+        self.late_recordings.wait();
     }
 
     /// Sets the entries of the last snapshot, unless other copies are in use by now.
@@ -82,7 +105,7 @@ impl SnapshotStore {
         entries: Arc<SnapshotEntries>,
         copies: &Arc<ContentCopies>,
     ) {
-        let mut last = lock(&self.0);
+        let mut last = lock(&self.last);
         if last.copies.as_ref().is_some_and(|used| Arc::ptr_eq(used, copies)) {
             last.entries = entries;
         }
@@ -90,12 +113,17 @@ impl SnapshotStore {
 }
 
 impl LastSnapshot {
-    fn has_few_outdated_copies(&self) -> bool {
-        let used = self.entries.values().map(|entry| match &entry.content {
-            EntryContent::File(Some(copy)) => copy.bytes,
-            _ => 0,
-        });
-        used.sum::<u64>() > MAX_SNAPSHOT_BYTES / 4 * 3
+    /// Returns whether a new file with copies would have room for all contents, or for many more
+    /// contents than the current one.
+    fn is_restart_useful(&self) -> bool {
+        let (mut used, mut needed) = (0, 0);
+        for entry in self.entries.values() {
+            let EntryContent::File(copy) = &entry.content else { continue };
+            used += copy.as_ref().map_or(0, |copy| copy.bytes);
+            let bytes = entry.metadata.bytes;
+            needed += if bytes > MAX_SNAPSHOT_FILE_BYTES { 0 } else { bytes };
+        }
+        needed <= MAX_SNAPSHOT_BYTES || used <= MAX_SNAPSHOT_BYTES / 4 * 3
     }
 }
 

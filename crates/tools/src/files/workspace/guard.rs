@@ -70,11 +70,13 @@ fn is_guarded_outside(workspace: &Workspace, path: &Path) -> bool {
 /// Returns whether a path is in a folder that belongs to the agent, e.g. the folder of its rules,
 /// keys or backups.
 pub(crate) fn is_in_agent_folder(workspace: &Workspace, path: &Path) -> bool {
-    let is_in = |folder: &PathBuf| {
-        let real = canonicalize_existing(folder);
-        path.starts_with(folder) || real.is_ok_and(|real| path.starts_with(real))
-    };
-    workspace.guarded_paths.iter().any(is_in)
+    agent_folders(workspace).any(|folder| path.starts_with(folder))
+}
+
+/// Returns the folders that belong to the agent, with their real paths.
+pub(crate) fn agent_folders(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
+    let paths = |folder: &PathBuf| [Some(folder.clone()), canonicalize_existing(folder).ok()];
+    workspace.guarded_paths.iter().flat_map(paths).flatten()
 }
 
 /// Marks those effects of a call whose real paths are outside of the project folders. Marked

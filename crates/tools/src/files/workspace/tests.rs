@@ -1,6 +1,7 @@
 //! Tests for the paths that a workspace accepts, and for those that it rejects.
 
-use acp_lifecycle::Effect;
+use acp_lifecycle::rules::{FileAccess, Matcher, PathGlob, Rule, RuleScope};
+use acp_lifecycle::{Effect, Rules, Verdict};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -230,6 +231,26 @@ fn effects_of_a_link_include_its_target() {
     assert_eq!(read_effects("notes"), [read("notes"), read("secrets/key")]);
     assert_eq!(read_effects("plain"), [read("plain")]);
     assert_eq!(read_effects("none"), [read("none")]);
+}
+
+/// A command may have removed a file, or replaced its folder.
+#[test]
+fn a_rule_denies_reading_by_each_path_of_a_file() {
+    let tree = test_workspace(&[("secrets/key", "x"), ("plain", "")]);
+    tree.link("notes", "secrets/key");
+    let glob = format!("{}/secrets/**", tree.workspace.cwd().display());
+    let glob = PathGlob::parse(&glob).unwrap();
+    let matcher = Matcher::Path { access: FileAccess::Read, glob };
+    let mut rules = Rules::default();
+    rules.add_rule(Rule::new(RuleScope::Session, matcher, Verdict::Deny));
+    let judge = |path| tree.workspace.judge_read(&tree.path(path), &rules);
+    for path in ["secrets/key", "secrets/none", "secrets/none/deep", "notes"] {
+        assert_eq!(judge(path), Verdict::Deny, "{path}");
+    }
+    assert_eq!(judge("plain"), Verdict::Allow);
+    fs::remove_dir_all(tree.path("secrets")).unwrap();
+    fs::write(tree.path("secrets"), "a file").unwrap();
+    assert_eq!(judge("secrets/key"), Verdict::Deny);
 }
 
 #[test]

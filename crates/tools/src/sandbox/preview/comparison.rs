@@ -19,12 +19,12 @@ use crate::error::ErrorCode;
 use crate::files::apply::{FileContent, PathChange, assess_protection};
 use crate::files::remove::{inspect_entry, inspect_entry_with_text};
 use crate::files::system::{Dir, FileKind, link_count, mode_bits, read_to_cap};
+use crate::files::walk::GENERATED_FOLDERS;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::limits::{
     MAX_COUNTED_DEPTH, MAX_DIRECTORY_ENTRIES, MAX_LAYER_ENTRIES, MAX_PATHS_PER_APPLIED_PREVIEW,
     MAX_PREVIEWED_BYTES,
 };
-use crate::sandbox::made_names::GENERATED_FOLDERS;
 
 /// Compares all copies with their real folders.
 pub(super) fn compare(
