@@ -49,6 +49,7 @@ struct RegisteredTool {
     tool: Box<dyn DynTool>,
     spec: Spec,
     schema: OnceLock<Value>,
+    model_schema: OnceLock<Value>,
 }
 
 /// The definition of a registered tool, as the model receives it.
@@ -140,7 +141,12 @@ impl Registry {
     }
 
     fn insert(&mut self, spec: Spec, tool: Box<dyn DynTool>) {
-        self.push(RegisteredTool { tool, spec, schema: OnceLock::new() });
+        self.push(RegisteredTool {
+            tool,
+            spec,
+            schema: OnceLock::new(),
+            model_schema: OnceLock::new(),
+        });
     }
 
     fn push(&mut self, tool: RegisteredTool) {
@@ -169,9 +175,12 @@ impl Registry {
     /// Returns the definitions of the tools that a model receives.
     pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
         self.with_own_tools(self.live_tools.offered()).into_iter().map(|entry| {
-            let mut input_schema = entry.schema().clone();
-            shorten_for_model(&mut input_schema);
-            ToolDefinition { spec: entry.spec.clone(), input_schema }
+            let input_schema = entry.model_schema.get_or_init(|| {
+                let mut schema = entry.schema().clone();
+                shorten_for_model(&mut schema);
+                schema
+            });
+            ToolDefinition { spec: entry.spec.clone(), input_schema: input_schema.clone() }
         })
     }
 
@@ -354,7 +363,12 @@ impl RegisteredTool {
     fn new_dyn(tool: Box<dyn DynTool>) -> Self {
         let spec = tool.spec();
         let title = spec.title_key_unless_name().into();
-        Self { tool, spec: Spec { title, ..spec }, schema: OnceLock::new() }
+        Self {
+            tool,
+            spec: Spec { title, ..spec },
+            schema: OnceLock::new(),
+            model_schema: OnceLock::new(),
+        }
     }
 
     /// Returns the size of the definition in a request to a model, in bytes.

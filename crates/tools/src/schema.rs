@@ -2,24 +2,32 @@
 
 use serde_json::{Map, Value, json};
 
-/// Turns the schema of a tool into the schema that models receive. It says the same in fewer bytes:
+/// The keyword of a schema that was generated from a Rust type.
+const GENERATED: &str = "x-generated";
+
+/// Turns the schema of a tool into the schema that models receive, which has no internal keywords. A
+/// generated schema says the same in fewer bytes:
 ///
-/// - The internal keywords are removed, and the fields that have the keyword `x-hidden`. A model may
-///   still give such a field.
+/// - Fields that have the keyword `x-hidden` are removed. A model may still give such a field.
 /// - Constants without descriptions become one `enum`.
 /// - A definition that is used once replaces its reference.
-/// - `additionalProperties` is removed if it is `false`, because the tool itself refuses other fields.
+/// - `additionalProperties` is removed if it is `false`. The call ignores other fields, and its result
+///   names them.
 pub(crate) fn shorten_for_model(schema: &mut Value) {
+    let is_generated = schema[GENERATED] == true;
     change_each_schema(schema, &|keywords| {
         if let Some(Value::Object(properties)) = keywords.get_mut("properties") {
-            properties.retain(|_, property| property["x-hidden"] != true);
+            properties.retain(|_, property| !(is_generated && property["x-hidden"] == true));
         }
         keywords.retain(|name, value| {
-            !(name.starts_with("x-") || name == "additionalProperties" && *value == false)
+            let is_implied = is_generated && name == "additionalProperties" && *value == false;
+            !(name.starts_with("x-") || is_implied)
         });
     });
-    change_each_schema(schema, &merge_constants);
-    inline_definitions(schema);
+    if is_generated {
+        change_each_schema(schema, &merge_constants);
+        inline_definitions(schema);
+    }
 }
 
 /// Replaces a choice between constants that have no description by an `enum`.
@@ -72,13 +80,14 @@ fn take_definition_used_once(schema: &mut Value) -> Option<(Value, Map<String, V
     Some((reference(&name), definition))
 }
 
-/// Removes the parts of a generated schema that every request to a model would repeat although they
+/// Marks a generated schema, and removes the parts that every request to a model would repeat although they
 /// do not help the model: the name and the description of the whole, the number formats of Rust, and
 /// the value `null` of fields that need not be given. In an argument, `null` means that the field is
 /// not given.
 pub(crate) fn shorten_generated_schema(schema: &mut Value) {
     if let Value::Object(root) = schema {
         root.retain(|name, _| !matches!(&**name, "$schema" | "title" | "description"));
+        root.insert(GENERATED.to_owned(), json!(true));
     }
     change_each_schema(schema, &|keywords| {
         remove_number_format(keywords);
@@ -237,6 +246,7 @@ mod tests {
         let described = json!([{"const": "a", "type": "string", "description": "A."}]);
         let shared = json!({"type": "string"});
         let mut schema = json!({
+            "x-generated": true,
             "properties": {
                 "one": {"$ref": "#/$defs/Choice", "description": "One."},
                 "hidden": {"type": "string", "x-hidden": true},

@@ -35,6 +35,10 @@ fn every_built_in_tool_has_titles_a_schema_and_a_description() {
         let undescribed = properties.iter().find(|(_, schema)| schema["description"].is_null());
         assert_eq!(undescribed, None, "{} has an argument without a word", spec.name);
         assert!(!tool.input_schema.to_string().contains("\"x-"), "{}", spec.name);
+        assert!(!tool.input_schema.to_string().contains("additionalProperties"), "{}", spec.name);
+        // Calls are checked against the complete schema.
+        let schema = registry.find(&spec.name).unwrap().schema().clone();
+        assert_eq!(schema["additionalProperties"], false, "{}", spec.name);
     }
 }
 
@@ -161,8 +165,9 @@ impl DynTool for ServerTool {
             "type": "object",
             "title": "Count",
             "x-own": 1,
-            "properties": { "query": text, "x-version": own },
+            "properties": { "query": text, "x-version": own, "kind": { "$ref": "#/$defs/Kind" } },
             "required": ["x-version"],
+            "$defs": { "Kind": { "oneOf": [{ "type": "string", "const": "a" }] } },
         })
     }
 
@@ -303,8 +308,10 @@ fn only_the_internal_keywords_of_a_foreign_schema_are_removed() {
         "properties": {
             "query": { "type": ["string", "null"], "format": "uint8" },
             "x-version": { "type": "number" },
+            "kind": { "$ref": "#/$defs/Kind" },
         },
         "required": ["x-version"],
+        "$defs": { "Kind": { "oneOf": [{ "type": "string", "const": "a" }] } },
     });
     assert_eq!(listed.input_schema, expected);
 }
