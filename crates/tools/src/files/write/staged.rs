@@ -490,7 +490,7 @@ impl<'a> StagedFile<'a> {
         match self.stage {
             StagedState::Prepared | StagedState::Cleaned => return Ok(()),
             // `commit` has failed, and could not restore the file.
-            StagedState::Stranded => return Err(self.change.path.given().to_string()),
+            StagedState::Stranded => return Err(self.change.path.given().to_owned()),
             StagedState::Written => {}
         }
         let done = self.put_back_old_file();
