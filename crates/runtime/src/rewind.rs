@@ -322,6 +322,12 @@ impl SessionRewindPlan {
         if let Some(more @ 1..) = self.kept().len().checked_sub(MAX_NAMED_PATHS) {
             text.push_str(&format!("\nFiles left alone that are not named here: {more}."));
         }
+        if let Some(folder) = self.files.folder_of_replaced_files(workspace) {
+            let folder = path_text(&folder);
+            text.push_str(&format!(
+                "\nThe versions from before this of files that commands changed are kept in {folder}."
+            ));
+        }
         text
     }
 }

@@ -38,8 +38,8 @@ impl Tool for Undo {
         Spec {
             name: "undo".into(),
             aliases: &[],
-            description: "Undoes the last call of this session that changed project files, also a \
-                          command; called again, the one before."
+            description: "Undoes the last recorded change of project files, by a tool or a \
+                          command. Call it again for the change before."
                 .into(),
             kind: ToolKind::Edit,
             side_effects: SideEffects::Changes,
@@ -120,15 +120,14 @@ impl Tool for Undo {
                 undoing.affected_paths().map(|(path, _)| workspace.display(path)).collect();
             let staying = skipped_notes(&undoing, workspace);
             let staying: Vec<_> = staying.iter().map(Note::to_string).collect();
-            let is_of_command = undoing.is_of_command();
+            let keeps_files = undoing.keeps_files();
             undoing.run(workspace)?;
             let mut text = match &paths[..] {
                 [] => String::new(),
                 paths => format!("Took back the last change, of {}.\n", paths.join(", ")),
             };
             text.push_str(&staying.join("\n"));
-            let kept = workspace.undo_store().session_folder();
-            if let Some(folder) = kept.filter(|_| is_of_command && !paths.is_empty()) {
+            if let Some(folder) = workspace.undo_store().session_folder().filter(|_| keeps_files) {
                 let folder = path_text(&folder);
                 text.push_str(&format!(
                     "\nThe versions from before this undo are kept in {folder}."

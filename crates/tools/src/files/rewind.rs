@@ -51,6 +51,8 @@ pub struct RewindPlan {
     paths: BTreeSet<PathBuf>,
     changes: Vec<FileChange>,
     kept: Vec<KeptFile>,
+    /// Whether the rewind keeps files that it removes or replaces.
+    keeps_replaced_files: bool,
     fingerprint: Vec<u8>,
 }
 
@@ -98,6 +100,17 @@ impl RewindPlan {
         let operations = entries.iter().flat_map(|(_, entry)| &entry.operations);
         let mut paths: BTreeSet<_> =
             operations.map(|operation| operation.affected_path().to_owned()).collect();
+        let is_replaced = |operation: &FileOperation| {
+            matches!(
+                operation,
+                FileOperation::Created { .. }
+                    | FileOperation::CreatedLink { .. }
+                    | FileOperation::Replaced { .. }
+            )
+        };
+        let mut commands = entries.iter().filter(|(_, entry)| entry.is_of_command);
+        let keeps_replaced_files =
+            commands.any(|(_, entry)| entry.operations.iter().any(is_replaced));
         let entries: Vec<_> = entries.into_iter().map(|(number, _)| number).collect();
         entries.iter().for_each(|number| fingerprint.extend(number.to_le_bytes()));
         for path in workspace.undo_store().lost_paths_since_prompt(prompt) {
@@ -114,7 +127,7 @@ impl RewindPlan {
             fingerprint.extend(ContentHash::of_bytes(&text).as_bytes());
         }
         let fingerprint = ContentHash::of_bytes(&fingerprint).as_bytes().to_vec();
-        Ok(Self { prompt, entries, paths, changes, kept, fingerprint })
+        Ok(Self { prompt, entries, paths, changes, kept, keeps_replaced_files, fingerprint })
     }
 
     /// Returns the path of each file that a call changed since the prompt.
@@ -139,6 +152,14 @@ impl RewindPlan {
     #[must_use]
     pub fn fingerprint(&self) -> &[u8] {
         &self.fingerprint
+    }
+
+    /// Returns the folder in which the rewind keeps the files that it removes or replaces, if it keeps
+    /// some. These are the files that a command changed, because another program may have changed them
+    /// too.
+    #[must_use]
+    pub fn folder_of_replaced_files(&self, workspace: &Workspace) -> Option<PathBuf> {
+        workspace.undo_store().session_folder().filter(|_| self.keeps_replaced_files)
     }
 
     /// Undoes the changes. Each call is undone completely or not at all.

@@ -24,7 +24,7 @@ use crate::files::system::{FileKind, mode_bits};
 use crate::files::workspace::open::EntryPath;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::files::write::{
-    CrashProtection, FileWrite, PreImage, read_whole, with_unrestored_files,
+    CrashProtection, FileWrite, PreImage, ReplaceOrInPlace, read_whole, with_unrestored_files,
     write_all_without_backups,
 };
 use crate::limits::{MAX_DIFF_TIME, MAX_WHOLE_FILE_BYTES};
@@ -132,10 +132,13 @@ impl UndoPlan {
         self.number
     }
 
-    /// Returns whether the change is of a command. The undo of such a change keeps all files that it
-    /// removes and replaces in the session's folder of backups.
-    pub(crate) fn is_of_command(&self) -> bool {
-        self.is_of_command
+    /// Returns whether the undo keeps files that it removes or replaces, in the session's folder of
+    /// backups.
+    pub(crate) fn keeps_files(&self) -> bool {
+        let is_kept = |action: &UndoAction| {
+            matches!(action, UndoAction::Remove(_) | UndoAction::Rewrite { .. })
+        };
+        self.is_of_command && self.actions.iter().any(is_kept)
     }
 
     /// Returns how the files that the undo rewrites are protected from a crash.
@@ -245,14 +248,14 @@ impl UndoPlan {
     /// replaced.
     fn undo_all(&self, workspace: &Workspace) -> Result<Vec<FileOperation>, ToolError> {
         let store = workspace.undo_store();
-        let mut replaced =
-            if self.is_of_command { self.back_up_files(workspace) } else { Vec::new() };
-        let mut undone = UndoneSteps::default();
-        if let Err(error) = self.run_steps(workspace, &mut undone) {
-            replaced
-                .iter()
-                .filter_map(FileOperation::backup)
-                .for_each(|backup| store.remove(backup));
+        let (mut replaced, mut undone) = (Vec::new(), UndoneSteps::default());
+        let kept = match self.is_of_command {
+            true => self.back_up_files(workspace, &mut replaced),
+            false => Ok(()),
+        };
+        if let Err(error) = kept.and_then(|()| self.run_steps(workspace, &mut undone)) {
+            let backups = replaced.iter().filter_map(FileOperation::backup);
+            backups.for_each(|backup| store.remove(backup));
             return Err(with_unrestored_files(error, &undone.roll_back(workspace)));
         }
         if !self.restores_entries() {
@@ -269,16 +272,23 @@ impl UndoPlan {
         Ok(replaced)
     }
 
-    /// Creates backups of the files that will be rewritten.
-    fn back_up_files(&self, workspace: &Workspace) -> Vec<FileOperation> {
-        let files = self.actions.iter().filter_map(|prepared| match prepared {
-            UndoAction::Rewrite { at, now, .. } => {
-                let backup = workspace.undo_store().write_backup(now).ok()??;
-                Some(FileOperation::Deleted { path: at.path().to_owned(), backup })
-            }
-            _ => None,
-        });
-        files.collect()
+    /// Creates backups of the files that will be rewritten, and adds them to `kept`.
+    fn back_up_files(
+        &self,
+        workspace: &Workspace,
+        kept: &mut Vec<FileOperation>,
+    ) -> Result<(), ToolError> {
+        for action in &self.actions {
+            let UndoAction::Rewrite { at, now, .. } = action else { continue };
+            let backup = workspace.undo_store().write_backup(now).map_err(|error| {
+                let message =
+                    format!("the current content of {} cannot be kept: {error}", at.given());
+                ToolError::recoverable(ErrorCode::Io, message)
+            })?;
+            let path = at.path().to_owned();
+            kept.extend(backup.map(|backup| FileOperation::Deleted { path, backup }));
+        }
+        Ok(())
     }
 
     /// Undoes the change. Adds what was done to `undone`, except for the last step, which is done
@@ -443,9 +453,9 @@ impl UndoAction {
                 // A mode that another program has set stays.
                 let mode = mode_bits(&workspace.metadata(&at)?);
                 let modes = modes.filter(|modes| modes.before == Some(mode));
-                // Fails if the file cannot be written.
                 let write = FileWrite { modes, ..FileWrite::new(&at, Some(&now), &before) };
-                drop(CrashProtection::assess(workspace, &[write])?);
+                // Fails if the file cannot be written.
+                ReplaceOrInPlace::choose(workspace, write, true)?;
                 Self::Rewrite { at, now, before, modes, deed: deed.clone() }
             }
             FileOperation::Deleted { path, backup: before } => {

@@ -11,6 +11,7 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 use super::{NoSnapshot, RecordedChanges, Snapshot};
+use crate::error::ErrorCode;
 use crate::files::rewind::RewindPlan;
 use crate::files::state::snapshots::EntryContent;
 use crate::files::state::undo_entry::{FileOperation, UndoEntry};
@@ -432,6 +433,27 @@ fn an_undo_keeps_what_it_removes_and_replaces() {
     kept.retain(|text| text.starts_with("by the user"));
     kept.sort();
     assert_eq!(kept, ["by the user", "by the user, too"]);
+}
+
+#[test]
+fn an_undo_that_cannot_keep_a_file_changes_nothing() {
+    run_without_privileges(|| {
+        let test = workspace_with(&tree([("a", file("A", 0o644)), ("b", file("B", 0o644))]));
+        let snapshot = take(&test);
+        fs::write(test.path("a"), "changed").unwrap();
+        fs::write(test.path("new"), "new").unwrap();
+        record(&snapshot, &test);
+        let changed = read(&test);
+        let folder = test.workspace.undo_store().session_folder().unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o500)).unwrap();
+        let plan = UndoPlan::for_last_change(&test.workspace).unwrap();
+        let error = plan.run(&test.workspace).unwrap_err();
+        fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(error.code(), Some(ErrorCode::Io), "{error}");
+        assert_eq!(read(&test), changed);
+        assert_eq!(undo(&test), Vec::<PathBuf>::new());
+        assert_eq!(test.read("a"), "A");
+    });
 }
 
 /// The backups of a project on another file system are copies.

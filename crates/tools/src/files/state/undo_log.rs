@@ -21,9 +21,16 @@ use crate::limits::{MAX_UNDO_ENTRIES, MAX_UNDO_LOG_BYTES};
 pub(super) enum UndoLogLine {
     /// An entry was added.
     Added { number: u64, entry: UndoEntry },
-    /// An entry was undone in a prompt. `left` contains the operations that were not undone. Their
-    /// backups are kept for the user.
-    Undone { number: u64, prompt: u32, left: Vec<FileOperation> },
+    /// An entry was undone in a prompt.
+    Undone {
+        number: u64,
+        prompt: u32,
+        /// The operations that were not undone. Their backups are kept for the user.
+        left: Vec<FileOperation>,
+        /// The files that the undo removed or replaced. Their backups are kept for the user.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        replaced: Vec<FileOperation>,
+    },
     /// An entry was dropped because the limits were exceeded.
     Dropped { number: u64 },
     /// The files before this prompt were restored.
@@ -147,12 +154,16 @@ impl LoggedEntries {
                     logged.first_prompt = Some(first.min(entry.prompt));
                     entries.insert(number, entry);
                 }
-                UndoLogLine::Undone { number, prompt, left } => {
+                UndoLogLine::Undone { number, prompt, left, replaced } => {
+                    let backups = replaced.iter().filter_map(FileOperation::backup);
+                    let numbers = backups.filter_map(|it| backup_number(&it.name));
+                    logged.last_backup = numbers.fold(logged.last_backup, u64::max);
                     if let Some(entry) = entries.remove(&number) {
                         logged.lost.add_undone(&entry, &left, prompt);
-                        if !left.is_empty() {
-                            logged.unrestored.push_back(UndoEntry { operations: left, ..entry });
-                        }
+                        let kept = [left, replaced].into_iter().filter(|kept| !kept.is_empty());
+                        logged.unrestored.extend(
+                            kept.map(|operations| UndoEntry { operations, ..entry.clone() }),
+                        );
                     }
                 }
                 UndoLogLine::Dropped { number } => {
@@ -243,15 +254,22 @@ mod tests {
             append(folder.path(), &UndoLogLine::Added { number, entry: entry(number as u32) })
                 .unwrap();
         }
-        let left = all_operations().split_off(5);
+        let mut left = all_operations().split_off(4);
+        let replaced = vec![left.remove(0)];
+        let undone = |number| UndoLogLine::Undone {
+            number,
+            prompt: 3,
+            left: left.clone(),
+            replaced: replaced.clone(),
+        };
         append(folder.path(), &UndoLogLine::Dropped { number: 4 }).unwrap();
         for number in [2, 9] {
-            append(folder.path(), &UndoLogLine::Undone { number, prompt: 3, left: left.clone() })
-                .unwrap();
+            append(folder.path(), &undone(number)).unwrap();
         }
         let logged = read(folder.path()).unwrap();
         assert_eq!(logged.entries, [(1, entry(1)), (3, entry(3))]);
-        assert_eq!(logged.unrestored, [UndoEntry { prompt: 2, ..UndoEntry::new(left) }]);
+        let kept = |operations| UndoEntry { prompt: 2, ..UndoEntry::new(operations) };
+        assert_eq!(logged.unrestored, [kept(left), kept(replaced)]);
         assert_eq!((logged.last_number, logged.last_backup, logged.first_prompt), (4, 7, Some(1)));
         // The entry of prompt 4 was dropped: its eight paths are lost for rewinds to prompts 1 to
         // 4. The entry of prompt 2 was undone in prompt 3, except for two operations. The three

@@ -423,7 +423,13 @@ impl UndoStore {
         let gone: Vec<_> = step.backups().filter(|blob| !is_left(blob)).collect();
         let mut kept = self.lock_state();
         let prompt = kept.prompt;
-        kept.log(&UndoLogLine::Undone { number, prompt, left: left.operations.clone() });
+        let line = UndoLogLine::Undone {
+            number,
+            prompt,
+            left: left.operations.clone(),
+            replaced: replaced.clone(),
+        };
+        kept.log(&line);
         kept.lost.add_undone(step, &left.operations, prompt);
         kept.bytes = kept.bytes.saturating_sub(gone.iter().map(|blob| blob.bytes).sum());
         let replaced = UndoEntry::new(replaced);

@@ -162,7 +162,7 @@ impl ReplaceOrInPlace {
     /// # Errors
     ///
     /// The errors of [`CrashProtection::assess`].
-    pub(super) fn choose(
+    pub(in crate::files) fn choose(
         workspace: &Workspace,
         change: FileWrite<'_>,
         is_kept: bool,
