@@ -17,13 +17,21 @@ pub(super) struct AllowingClient {
     last_id: u64,
     /// Whether the client selects the preview of a command if it is offered.
     previews: bool,
+    /// Number of permission requests so far.
+    permission_requests: u32,
 }
 
 impl AllowingClient {
     /// Starts an agent and opens a session in a folder.
     pub(super) fn start(command: &mut Command, cwd: &Path) -> Result<Self, TaskError> {
         let agent = RawAgent::start(command)?;
-        let mut client = Self { agent, session: Value::Null, last_id: 0, previews: false };
+        let mut client = Self {
+            agent,
+            session: Value::Null,
+            last_id: 0,
+            previews: false,
+            permission_requests: 0,
+        };
         let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
         client.request("initialize", &params)?;
         let (mut opened, _) =
@@ -35,6 +43,11 @@ impl AllowingClient {
     /// Selects the preview of each command.
     pub(super) fn with_previews(self) -> Self {
         Self { previews: true, ..self }
+    }
+
+    /// Returns the number of permission requests so far.
+    pub(super) fn permission_requests(&self) -> u32 {
+        self.permission_requests
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -53,15 +66,20 @@ impl AllowingClient {
     }
 
     /// Runs a turn with the preview of a command. Kills the agent when `delay` has passed since the
-    /// changes of the command were allowed, if the turn has not ended by then.
+    /// changes of the command were allowed, if the turn has not ended by then. Returns whether the
+    /// agent was killed in the turn.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the agent did not ask about the changes of a preview.
     pub(super) fn run_prompt_until_kill(
         mut self,
         text: &str,
         delay: Duration,
-    ) -> Result<(), TaskError> {
+    ) -> Result<bool, TaskError> {
         let params = self.prompt_params(text);
         let id = self.send_request("session/prompt", &params)?;
-        let (mut answers, mut kill_at) = (0, None);
+        let mut kill_at = None;
         loop {
             let line = match kill_at {
                 None => Some(self.agent.wait_for_line()?),
@@ -71,17 +89,19 @@ impl AllowingClient {
                 }
             };
             let Some(message) = line.map(|line| parse_json_line(&line)).transpose()? else {
-                return Ok(());
+                return Ok(true);
             };
             if message["method"] == "session/request_permission" {
                 self.allow(&message)?;
-                answers += 1;
                 // The first answer selects the preview.
-                if answers == 2 {
+                if self.permission_requests == 2 {
                     kill_at = Some(Instant::now() + delay);
                 }
             } else if message["id"] == id {
-                return Ok(());
+                return match kill_at {
+                    Some(_) => Ok(false),
+                    None => Err(TaskError::Failed("no change was previewed".to_owned())),
+                };
             }
         }
     }
@@ -127,6 +147,7 @@ impl AllowingClient {
 
     /// Answers a permission request.
     fn allow(&mut self, question: &Value) -> Result<(), TaskError> {
+        self.permission_requests += 1;
         let options = question["params"]["options"].as_array().into_iter().flatten();
         let mut once = options.filter(|option| option["kind"] == "allow_once");
         // The preview is the last option.

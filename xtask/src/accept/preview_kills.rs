@@ -18,6 +18,8 @@ use crate::process::TaskError;
 
 /// Number of agents that run at the same time.
 const AGENTS: u32 = 2;
+/// Number of agents of which some must be killed before the changes are applied, and some after that.
+const MANY_AGENTS: u32 = 100;
 /// Number of files that the command changes, except for the file of the editor.
 const FILES: usize = 12;
 /// Maximum delay from the answer that allows the changes to the kill. The application takes about as
@@ -34,30 +36,51 @@ const COMMAND: &str =
 /// The files of a project with their contents, and the folders without content.
 type Files = BTreeMap<OsString, String>;
 
+/// The state of a project after the repair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RepairedState {
+    Old,
+    New,
+    Mixed,
+}
+
 /// Kills n agents, each at a random moment while it applies changes, and starts another agent, which
 /// repairs the project. Returns the number of projects that are neither in their old nor in their new
 /// state, or that contain other files.
+///
+/// # Errors
+///
+/// Returns an error if all of many projects are in the same state, so that the kills came too early or
+/// too late.
 pub(super) fn mixtures_after_kills(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let seed = built.seed.take_value();
-    let mixtures = thread::scope(|threads| {
+    let states = thread::scope(|threads| {
         let run = |first: u32| {
             threads.spawn(move || {
                 let numbers = (first..n).step_by(AGENTS as usize);
-                let mixed = numbers.map(|number| is_mixture_after_kill(built, seed, number));
-                mixed.map(|mixed| mixed.map(usize::from)).sum::<Result<usize, TaskError>>()
+                let states = numbers.map(|number| state_after_kill(built, seed, number));
+                states.collect::<Result<Vec<_>, TaskError>>()
             })
         };
         let all: Vec<_> = (0..AGENTS).map(run).collect();
-        all.into_iter().map(|run| join(run.join())).sum::<Result<usize, TaskError>>()
+        all.into_iter().map(|run| join(run.join())).collect::<Result<Vec<_>, TaskError>>()
     });
-    Ok(mixtures? as f64)
+    let states = states?.concat();
+    let count = |wanted| states.iter().filter(|state| **state == wanted).count();
+    let (old, new) = (count(RepairedState::Old), count(RepairedState::New));
+    if n >= MANY_AGENTS && (old == 0 || new == 0) {
+        let message =
+            format!("{old} projects are in their old state, and {new} in their new state");
+        return Err(TaskError::Failed(message));
+    }
+    Ok(count(RepairedState::Mixed) as f64)
 }
 
-fn is_mixture_after_kill(
+fn state_after_kill(
     built: &ReleasePrograms,
     seed: u64,
     number: u32,
-) -> Result<bool, TaskError> {
+) -> Result<RepairedState, TaskError> {
     let scratch = ScratchFolders::new(&format!("preview-kills-{number}"))?;
     let cannot_use = |error: io::Error| TaskError::Failed(error.to_string());
     let project = scratch.cwd().join("project");
@@ -79,7 +102,7 @@ fn is_mixture_after_kill(
             write_as_editor(&project, replaces)
         });
         let run = client.run_prompt_until_kill(COMMAND, kill_delay);
-        join(editor.join().map(|written| written.map_err(cannot_use))).and(run)
+        join(editor.join().map(|written| written.map_err(cannot_use))).and(run).map(drop)
     })?;
     // The first call of the next agent repairs the project. Its sandbox removes the placeholders of
     // a command that ran when its agent was killed.
@@ -92,7 +115,11 @@ fn is_mixture_after_kill(
         files.remove(&OsString::from(EDITED));
         files
     };
-    Ok(!is_possible || found != without_edited(old) && found != without_edited(new))
+    Ok(match is_possible {
+        true if found == without_edited(old) => RepairedState::Old,
+        true if found == without_edited(new) => RepairedState::New,
+        _ => RepairedState::Mixed,
+    })
 }
 
 fn text_of(word: &str) -> String {

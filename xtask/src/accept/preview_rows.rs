@@ -52,8 +52,8 @@ pub(super) const PREVIEW_ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "recorded",
-        what: "failed tests of commands without a preview: n random commands, half of which are undone, \
-               must leave no trace",
+        what: "failed tests of commands without a preview: after the undo of half of n random commands, \
+               the project must be as before",
         n: 1000,
         target: Some(0.0),
         measure: Failed(
@@ -126,7 +126,11 @@ fn extra_preview_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     // The first command creates the network of the session.
     let (_, _) = (append_line(&mut plain)?, append_line(&mut previewed)?);
     let pair = |_| Ok(append_line(&mut previewed)? - append_line(&mut plain)?);
-    Ok(median((0..n).map(pair).collect::<Result<_, TaskError>>()?))
+    let extra = median((0..n).map(pair).collect::<Result<_, TaskError>>()?);
+    match previewed.permission_requests() == 2 * plain.permission_requests() {
+        true => Ok(extra),
+        false => Err(TaskError::Failed("not each command was previewed".to_owned())),
+    }
 }
 
 /// Runs a command that changes one file, and returns the milliseconds until its turn has ended.
