@@ -111,10 +111,13 @@ async fn changes_of_a_sandboxed_command_are_undone() {
 #[tokio::test]
 async fn a_command_that_continues_in_the_background_says_what_is_not_recorded() {
     let mut agent = ready(Scratch::new(), Options::default(), None).await;
-    let args = r#"{"command": "echo x > made; sleep 30", "background_after_ms": 500}"#;
-    agent.turn(&format!("tool terminal {args}")).await;
-    let text = call_text(agent.session().calls().last().unwrap());
-    assert!(text.contains("from now on cannot be undone"), "{text}");
+    let started = r#"{"command": "sleep 30", "background": true}"#;
+    let continued = r#"{"command": "echo x > made; sleep 30", "background_after_ms": 500}"#;
+    for args in [started, continued] {
+        agent.turn(&format!("tool terminal {args}")).await;
+        let text = call_text(agent.session().calls().last().unwrap());
+        assert!(text.contains("from now on cannot be undone"), "{text}");
+    }
     agent.turn("undo").await;
     assert!(!agent.scratch.path("made").exists());
     agent.finish().await;
@@ -159,7 +162,7 @@ async fn a_command_that_makes_a_commit_says_that_the_commit_stays() {
     agent.turn("run git init -q").await;
     agent.turn(&format!("run {git} add . && {git} commit -qm one")).await;
     let text = call_text(agent.session().calls().last().unwrap());
-    assert!(text.contains("the commit of a git repository"), "{text}");
+    assert!(text.contains("the stash of a git repository"), "{text}");
     agent.finish().await;
 }
 

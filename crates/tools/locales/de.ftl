@@ -167,11 +167,11 @@ no-preview-inapplicable = seine Änderungen nicht übernommen werden können ({ 
 no-preview-timeout = er nicht innerhalb der Zeitgrenze endete
 no-preview-sandbox = keine Kopie der Projektordner möglich ist ({ $why })
 
-unrecorded-project = Änderungen durch Befehle können in dieser Sitzung nicht rückgängig gemacht werden, weil die Projektordner mehr als { $entries-text } Dateien und Ordner enthalten.
+unrecorded-project = Änderungen durch Befehle können nicht rückgängig gemacht werden, weil die Projektordner mehr als { $entries-text } Dateien und Ordner enthalten.
 unrecorded-slow = Die Änderungen dieses Befehls können nicht rückgängig gemacht werden, weil das Lesen der Projektordner zu lange gedauert hat.
 unrecorded-many = Der Befehl hat mehr als { $paths-text } Dateien und Ordner geändert, deshalb können seine Änderungen nicht rückgängig gemacht werden.
 unrecorded-paths = Diese Änderungen des Befehls können nicht rückgängig gemacht werden: { $names }
-unrecorded-commit = Der Befehl hat den Branch oder den Commit eines Git-Repositorys geändert. Das kann hier nicht rückgängig gemacht werden.
+unrecorded-commit = Der Befehl hat den Branch, einen Commit oder den Stash eines Git-Repositorys geändert. Rückgängig gemacht werden nur die Dateien.
 unrecorded-background = Änderungen, die der Befehl von jetzt an macht, können nicht rückgängig gemacht werden.
 
 change-add = Legt { $path } an

@@ -167,11 +167,11 @@ no-preview-inapplicable = its changes cannot be applied ({ $why })
 no-preview-timeout = it did not end within its time limit
 no-preview-sandbox = no copy of the project folders can be made ({ $why })
 
-unrecorded-project = The changes that commands make in this session cannot be undone, because the project folders contain more than { $entries-text } files and folders.
+unrecorded-project = Changes by commands cannot be undone, because the project folders contain more than { $entries-text } files and folders.
 unrecorded-slow = The changes of this command cannot be undone, because reading the project folders took too long.
 unrecorded-many = The command changed more than { $paths-text } files and folders, so its changes cannot be undone.
 unrecorded-paths = These changes of the command cannot be undone: { $names }
-unrecorded-commit = The command changed the branch or the commit of a git repository. This cannot be undone here.
+unrecorded-commit = The command changed the branch, a commit or the stash of a git repository. An undo reverts only the files.
 unrecorded-background = Changes that the command makes from now on cannot be undone.
 
 change-add = Adds { $path }

@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// A line near the occurrence to replace, from 1.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
-    /// Several replacements with these fields, applied in order, instead of the fields of the call.
+    /// Several replacements, applied in order, each with these fields. The call then has no others.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
     edits: Vec<SingleEdit>,

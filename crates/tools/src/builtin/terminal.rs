@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// continues in the background after 120000, or is ended if the client runs it.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
-    /// For servers, watchers and long tasks.
+    /// Run in the background: for servers, watchers and long tasks.
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background", "detach"]))]
     background: Option<bool>,
     /// Milliseconds until the command continues in the background, if it still runs then.

@@ -94,8 +94,9 @@ pub(super) async fn run_local_command(
                 let findings = examine(lease, true).await?;
                 let mut output = background_report::finish_detached_call(&id, why, invocation).await?;
                 add_findings(&mut output, findings.as_ref(), &command_line, invocation);
-                if let Some(changes) = changes {
-                    changes.finish(true, &mut output, invocation).await?;
+                match changes {
+                    Some(changes) => changes.finish(true, &mut output, invocation).await?,
+                    None => invocation.append_note(&Note::new("unrecorded-background")),
                 }
                 return Ok(output);
             }

@@ -46,7 +46,7 @@ struct Comparison<'a> {
     known_ids: OnceCell<HashSet<FileId>>,
     /// The ids of the files with several names whose change is recorded.
     recorded_ids: HashSet<FileId>,
-    /// What other calls have left at the paths that they have changed since the snapshot.
+    /// The results of the changes that other calls have made since the snapshot.
     left_by_others: HashMap<PathBuf, OtherChange>,
     /// The entries of the snapshot by their parents, after the first removal of a directory.
     children: OnceCell<HashMap<Option<&'a Path>, Vec<Entry<'a>>>>,
@@ -58,7 +58,7 @@ struct Comparison<'a> {
     unrecorded: Vec<PathBuf>,
 }
 
-/// What another call has left at a path that it has changed.
+/// The result of the change of a path by another call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OtherChange {
     Nothing,
