@@ -40,9 +40,9 @@ async fn a_background_command_outlives_its_turn_and_accepts_calls() {
     let script: Vec<_> = start_in_background("echo begun; sleep 600")
         .into_iter()
         .chain([call("terminal", reader), end(), text("Started."), end_of_turn()])
-        .chain([call("terminal_list", json!({})), end()])
+        .chain([call("terminal_output", json!({})), end()])
         .chain([call("terminal_input", typed), end()])
-        .chain([call("terminal_wait", id("bg-2")), end()])
+        .chain([call("terminal_output", json!({"id": "bg-2", "wait_ms": 60_000})), end()])
         .chain([call("terminal_output", json!({"id": "bg-2", "whole": true})), end()])
         .chain([call("terminal_stop", id("bg-1")), end(), text("Stopped."), end_of_turn()])
         .collect();
@@ -72,15 +72,15 @@ async fn a_background_command_outlives_its_turn_and_accepts_calls() {
             asked + 1,
             "only what is typed is asked about"
         );
-        for (tool, part) in [
-            ("terminal_list", "bg-1 has run for"),
-            ("terminal_output", "got hello"),
-            ("terminal_stop", "it was stopped"),
-        ] {
-            let call = agent.call(tool);
-            assert_eq!(call.status, ToolCallStatus::Completed, "{tool}");
-            assert!(call_text(&call).contains(part), "{tool}: {}", call_text(&call));
+        let shown = calls(&agent, "terminal_output");
+        let stopped = agent.call("terminal_stop");
+        let parts = ["bg-1 has run for", "exit code 0", "got hello", "it was stopped"];
+        for (call, part) in shown.iter().chain([&stopped]).zip(parts) {
+            assert_eq!(call.status, ToolCallStatus::Completed, "{}", call.title);
+            assert!(call_text(call).contains(part), "{}: {}", call.title, call_text(call));
         }
+        assert_eq!(shown.len(), 3);
+        assert_eq!(shown[0].title, "List the commands in the background");
         assert!(agent.call("terminal_input").title.contains("hello\\n"));
         assert_eq!(agent.processes(), [""; 0]);
         agent.finish().await;

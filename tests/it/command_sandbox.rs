@@ -490,9 +490,9 @@ async fn executable_files_and_names_with_a_dot_that_a_command_makes_are_listed()
 #[tokio::test]
 async fn what_a_command_does_in_the_background_is_reported_at_its_end() {
     let start = json!({"command": "sh script.sh", "background": true});
-    let wait = json!({"id": "bg-1"});
+    let wait = json!({"id": "bg-1", "wait_ms": 60_000});
     let script = [call("terminal", start), end(), text("Started."), json!({"end": "end_turn"})];
-    let script = script.into_iter().chain([call("terminal_wait", wait), end(), text("Done.")]);
+    let script = script.into_iter().chain([call("terminal_output", wait), end(), text("Done.")]);
     let Some(mut agent) = ready(script.collect::<Vec<_>>(), "auto", REJECT).await else { return };
     let line = "while [ ! -e go ]; do sleep 0.01; done; echo x > .gitmodules
                 python3 fetch.py http://a.example/";

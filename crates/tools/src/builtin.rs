@@ -17,10 +17,8 @@ mod move_path;
 mod read_file;
 mod terminal;
 mod terminal_input;
-mod terminal_list;
 mod terminal_output;
 mod terminal_stop;
-mod terminal_wait;
 mod think;
 mod todo_write;
 mod undo;
@@ -40,10 +38,8 @@ use self::move_path::MovePath;
 use self::read_file::ReadFile;
 use self::terminal::Terminal;
 use self::terminal_input::TerminalInput;
-use self::terminal_list::TerminalList;
 use self::terminal_output::TerminalOutput;
 use self::terminal_stop::TerminalStop;
-use self::terminal_wait::TerminalWait;
 use self::think::Think;
 use self::todo_write::TodoWrite;
 use self::undo::Undo;
@@ -62,10 +58,8 @@ pub(crate) fn all_tools() -> Vec<Box<dyn DynTool>> {
         Box::new(MovePath),
         Box::new(Undo),
         Box::new(Terminal),
-        Box::new(TerminalList),
         Box::new(TerminalOutput),
         Box::new(TerminalInput),
-        Box::new(TerminalWait),
         Box::new(TerminalStop),
         Box::new(Think),
         Box::new(TodoWrite),

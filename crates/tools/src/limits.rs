@@ -335,9 +335,6 @@ pub(crate) const MAX_BACKGROUND_ENDED_KEPT: usize = 32;
 /// Time that a call waits for output after it started a background command or typed input into one.
 pub(crate) const BACKGROUND_START_WAIT: Duration = Duration::from_millis(500);
 
-/// Default maximum time that a call waits until a background command ends.
-pub(crate) const DEFAULT_BACKGROUND_WAIT: Duration = Duration::from_secs(60);
-
 /// Maximum number of bytes of one input to a command. A terminal accepts lines of up to 4,095
 /// bytes.
 pub(crate) const MAX_TERMINAL_INPUT_BYTES: usize = 4_000;

@@ -1,33 +1,44 @@
 //! `terminal_output`: returns the output of a background command, either all of it or only the new
-//! part.
+//! part, after the command has ended if this is requested. Without a command, lists the background
+//! commands.
+
+use std::time::Duration;
 
 use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;
+use callboard_process::CommandInput;
+use futures::future::OptionFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
+use tokio::time::sleep;
 
 use super::terminal::background::{self, find_command};
 use crate::background::{BackgroundCommand, CommandPhase};
-use crate::error::ToolError;
+use crate::error::{ErrorCode, ToolError};
+use crate::limits::MAX_COMMAND_TIMEOUT;
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
-    ToolPreview, ToolRole, run_on_blocking_thread,
+    ToolPreview, ToolRole, redact_secrets, run_on_blocking_thread,
 };
 
 /// The tool `terminal_output`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalOutput;
 
-/// The command.
+/// The command, and the maximum time to wait.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id of the command, such as `bg-1`.
+    /// The id of the command, such as `bg-1`. Without it, all commands are listed.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
-    id: String,
+    id: Option<String>,
     /// Return the whole output.
     #[schemars(extend("x-aliases" = ["all", "full"]))]
     whole: Option<bool>,
+    /// Wait until the command ends or needs input, at most this many milliseconds, up to 3600000.
+    #[schemars(extend("x-aliases" = ["timeout_ms", "timeout", "timeout_millis", "timeout_milliseconds"]))]
+    wait_ms: Option<u64>,
 }
 
 impl Tool for TerminalOutput {
@@ -39,7 +50,7 @@ impl Tool for TerminalOutput {
             name: "terminal_output".into(),
             aliases: &[],
             description: "Returns the output of a background command since the last call, and \
-                          whether it still runs or how it ended. Does not wait."
+                          whether it still runs or how it ended."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Nothing,
@@ -53,12 +64,17 @@ impl Tool for TerminalOutput {
     }
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
-        let command = context.workspace.background_commands().find_by_id(args.id.trim());
+        let Some(id) = &args.id else {
+            // While the call is streamed, the id may still come. An empty argument delays the title.
+            return CallDescription::new("terminal-list").with_argument("command", "");
+        };
+        let command = context.workspace.background_commands().find_by_id(id.trim());
         let key = match command.is_none_or(|command| command.is_running()) {
+            true if args.wait_ms.is_some() => "terminal-wait",
             true => "terminal-output",
             false => "terminal-output-ended",
         };
-        background::describe_command_call(key, &args.id, context)
+        background::describe_command_call(key, id, context)
     }
 
     async fn preview(
@@ -66,8 +82,9 @@ impl Tool for TerminalOutput {
         args: Args,
         invocation: Invocation<'_>,
     ) -> Result<ToolPreview<Args>, ToolError> {
-        let context = invocation.context;
-        find_command(&args.id, context)?;
+        if let Some(id) = &args.id {
+            find_command(id, invocation.context)?;
+        }
         Ok(ToolPreview::new(args))
     }
 
@@ -77,9 +94,14 @@ impl Tool for TerminalOutput {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let args = pinned.release(grant)?;
-        if args.whole == Some(true) {
-            let command = find_command(&args.id, invocation.context)?;
+        let Args { id, whole, wait_ms } = pinned.release(grant)?;
+        let Some(id) = id else { return list_commands(invocation).await };
+        let command = find_command(&id, invocation.context)?;
+        if let Some(wait) = wait_ms {
+            wait_for_end_or_input(&command, Duration::from_millis(wait), invocation).await?;
+        }
+        if whole == Some(true) {
+            let command = find_command(&id, invocation.context)?;
             let text = format!(
                 "[{}]\n{}",
                 background::status_text(&command).await?,
@@ -87,7 +109,41 @@ impl Tool for TerminalOutput {
             );
             return Ok(background::command_result(&command, &text, invocation));
         }
-        background::status_with_new_output(&args.id, invocation).await
+        background::status_with_new_output(&id, invocation).await
+    }
+}
+
+async fn list_commands(invocation: Invocation<'_>) -> Result<ToolOutput, ToolError> {
+    let commands = invocation.context.workspace.background_commands().list();
+    let mut lines = Vec::with_capacity(commands.len());
+    for command in &commands {
+        let status = background::status_text(command).await?;
+        lines.push(format!("{status}: {}", command.info.command_line));
+    }
+    if lines.is_empty() {
+        lines.push("No command of this session is or was in the background.".to_owned());
+    }
+    let text = redact_secrets(invocation.call, &lines.join("\n"));
+    let raw: Vec<_> = commands.iter().map(background::raw_output).collect();
+    Ok(ToolOutput::for_model_and_client(text, json!({ "commands": raw })))
+}
+
+/// Waits until a command has ended or reads input, but no longer than `limit`.
+async fn wait_for_end_or_input(
+    command: &BackgroundCommand,
+    limit: Duration,
+    invocation: Invocation<'_>,
+) -> Result<(), ToolError> {
+    let commands = invocation.context.workspace.background_commands();
+    let input = command.info.input.as_ref().map(CommandInput::wait_until_input_awaited);
+    tokio::select! {
+        () = commands.wait_until_ended(&command.id) => Ok(()),
+        Some(()) = OptionFuture::from(input) => Ok(()),
+        () = sleep(limit.min(MAX_COMMAND_TIMEOUT)) => Ok(()),
+        () = invocation.call.cancel_token().cancelled() => {
+            let message = format!("The wait was cancelled. {} was not ended.", command.id);
+            Err(ToolError::recoverable(ErrorCode::Cancelled, message))
+        }
     }
 }
 

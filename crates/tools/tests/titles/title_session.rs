@@ -92,8 +92,7 @@ pub(crate) fn args(tool: &str, text: &str) -> Value {
         "move_path" => json!({ "from": text, "to": text }),
         "undo" => json!({}),
         "terminal" => json!({ "command": text }),
-        "terminal_list" => json!({}),
-        "terminal_output" | "terminal_wait" | "terminal_stop" => json!({ "id": text }),
+        "terminal_output" | "terminal_stop" => json!({ "id": text }),
         "terminal_input" => json!({ "id": "bg-1", "text": text }),
         "think" => json!({ "thought": text }),
         "todo_write" => json!({ "todos": [

@@ -56,6 +56,9 @@ fn argument_forms(tool: &str) -> Vec<(&'static str, serde_json::Value)> {
             ("extreme", json!({ "path": "a", "offset": i64::MIN })),
             ("unreadable", json!({ "path": ["a"] })),
         ],
+        "terminal_output" => {
+            vec![("list", json!({})), ("wait", json!({ "id": "bg-1", "wait_ms": 1000 }))]
+        }
         "edit_file" => {
             vec![("one", json!({ "path": "src/a.rs", "old_text": "a", "new_text": "b" }))]
         }

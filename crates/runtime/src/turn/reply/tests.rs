@@ -99,7 +99,7 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
         // These arguments are not valid JSON.
         ("read_file", &[(5, r#"{"p"#), (0, "END")], 5..10, "Read a file"),
         // No argument of this tool could change the title.
-        ("terminal_list", &[(50, "{}")], 0..5, "List the commands in the background"),
+        ("undo", &[(50, "{}")], 0..5, "Undo the last change"),
         ("no_such_tool", &[], 0..5, "`no_such_tool`"),
     ] {
         let (at, shown) = first_report(tool, fragments).await;

@@ -30,7 +30,7 @@ pub(super) enum BackgroundReason {
 pub(super) fn too_many_commands_error() -> ToolError {
     let message = format!(
         "{MAX_BACKGROUND_RUNNING} commands run in the background, which is the limit. Stop one \
-         with terminal_stop, or wait for its end with terminal_wait; terminal_list shows them."
+         with terminal_stop, or wait for its end; terminal_output shows them."
     );
     ToolError::recoverable(ErrorCode::TooMany, message)
 }
@@ -57,8 +57,8 @@ pub(super) async fn finish_detached_call(
     };
     let note = format!("{so} in the background as {id}.");
     let head = format!(
-        "{note} terminal_output shows its new output, {typing}terminal_wait waits for its end, \
-         terminal_stop ends it."
+        "{note} terminal_output shows its new output or waits for its end, {typing}terminal_stop \
+         ends it."
     );
     call.append_content(Content::from_text(note));
     call.update_meta(|meta| drop(meta.custom.insert("background".into(), json!(id))));

@@ -32,7 +32,7 @@ impl TestSession {
         let mut seen = String::new();
         let look = async {
             while !seen.contains(text) {
-                seen += &self.call_text("terminal_wait", json!({"id": id, "timeout_ms": 20})).await;
+                seen += &self.call_text("terminal_output", json!({"id": id, "wait_ms": 20})).await;
             }
         };
         let waited = timeout(PATIENCE, look).await;
@@ -108,7 +108,7 @@ async fn a_background_command_can_be_read_and_stopped() {
     assert!(!seen.contains("begun"), "{seen}");
     let whole = stage.call_text("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
     assert!(whole.ends_with("]\nbegun\non\n"), "{whole}");
-    let listed = stage.call_text("terminal_list", json!({})).await;
+    let listed = stage.call_text("terminal_output", json!({})).await;
     assert!(listed.starts_with("bg-1 has run for ") && listed.ends_with(&command), "{listed}");
 
     wait_until_running(&sleep).await;
@@ -137,7 +137,7 @@ async fn a_command_that_ends_at_once_never_moves_to_the_background() {
     };
     assert_eq!(failure(&ended), (Status::Failed, Some(CallEndReason::Error)));
     assert_eq!((ended.text.as_str(), report.meta.exit_code), ("[exit code 3]\nno\n", Some(3)));
-    let listed = stage.call_text("terminal_list", json!({})).await;
+    let listed = stage.call_text("terminal_output", json!({})).await;
     assert_eq!(listed, "No command of this session is or was in the background.");
 }
 
@@ -148,7 +148,8 @@ async fn a_long_command_moves_to_the_background_and_ends_at_its_timeout() {
     let args = json!({ "command": sleep, "background_after_ms": 1, "timeout_ms": 3000 });
     let output = stage.call_text("terminal", args).await;
     assert!(output.contains("continues in the background as bg-1"), "{output}");
-    let waited = stage.call_text("terminal_wait", json!({ "id": " bg-1\n" })).await;
+    let waited =
+        stage.call_text("terminal_output", json!({ "id": " bg-1\n", "wait_ms": 60_000 })).await;
     assert!(waited.contains("ended after its timeout of 3000 ms"), "{waited}");
     assert!(!is_running(&sleep));
     // If the arguments contain only a timeout, the command is ended in the foreground.
@@ -179,7 +180,8 @@ async fn a_cancelled_turn_ends_only_foreground_commands() {
     // Cancelling the turn stops the wait for the command, but does not stop the command.
     let turn = CancellationToken::new();
     let cancel = turn.clone();
-    let waiting = stage.call_in(&turn, "terminal_wait", json!({ "id": "bg-1" }));
+    let waiting =
+        stage.call_in(&turn, "terminal_output", json!({ "id": "bg-1", "wait_ms": 60_000 }));
     let (waited, ()) = tokio::join!(waiting, async move { cancel.cancel() });
     assert_eq!(waited.0.status, Status::Cancelled);
     assert!(is_running(&kept));
@@ -248,7 +250,7 @@ async fn a_background_command_reads_typed_input() {
     }
     stage.read_until("bg-1", "and waits for input]").await;
     stage.call_text("terminal_input", json!({ "id": "bg-1", "text": "bc\n\u{4}" })).await;
-    let end = stage.call_text("terminal_wait", json!({ "id": "bg-1" })).await;
+    let end = stage.call_text("terminal_output", json!({ "id": "bg-1", "wait_ms": 60_000 })).await;
     let (whole, report) =
         stage.call("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
     assert!(whole.text.ends_with("got <bc>\nover\n"), "{} {end}", whole.text);
@@ -286,7 +288,7 @@ async fn ctrl_c_interrupts_and_unread_input_does_not_block() {
         stage.read_until("bg-2", "ready").await;
     }
     stage.call_text("terminal_input", json!({ "id": "bg-2", "text": "\u{3}" })).await;
-    let end = stage.call_text("terminal_wait", json!({ "id": "bg-2" })).await;
+    let end = stage.call_text("terminal_output", json!({ "id": "bg-2", "wait_ms": 60_000 })).await;
     let whole = stage.call_text("terminal_output", json!({ "id": "bg-2", "whole": true })).await;
     assert!(whole.contains("caught") && whole.contains("exit code 7"), "{whole} {end}");
 }
@@ -299,7 +301,8 @@ async fn a_command_that_waits_for_input_moves_to_the_background() {
     assert!(output.starts_with("[It may be waiting for input, and continues in the background"));
     assert!(output.ends_with("]\nname? "), "{output}");
     let typed = stage.call_text("terminal_input", json!({ "id": "bg-1", "text": "Ann\n" })).await;
-    let end = typed + &stage.call_text("terminal_wait", json!({ "id": "bg-1" })).await;
+    let end = typed
+        + &stage.call_text("terminal_output", json!({ "id": "bg-1", "wait_ms": 60_000 })).await;
     assert!(end.contains("hello Ann"), "{end}");
 }
 
@@ -312,7 +315,7 @@ async fn invalid_calls_on_background_commands_are_errors() {
     stage.start_in_background(&endless()).await;
     for (tool, args, code, text) in [
         ("terminal_output", json!({ "id": "bg-7" }), "not_found", "bg-1"),
-        ("terminal_wait", json!({ "id": "" }), "not_found", "bg-1"),
+        ("terminal_output", json!({ "id": "", "wait_ms": 60_000 }), "not_found", "bg-1"),
         ("terminal_stop", json!({ "id": "1" }), "not_found", "bg-1"),
         ("terminal_input", input("bg-1", "y\n"), "invalid_arguments", "`tty`"),
         ("terminal_input", input("bg-1", ""), "invalid_arguments", "empty"),
@@ -346,7 +349,6 @@ async fn typing_requires_permission_and_reading_does_not() {
         ("terminal_input", Some("y\u{1b}[A\n"), vec![&Effect::Unknown], true),
         ("terminal_input", Some("\u{3}"), vec![&Effect::Unknown], false),
         ("terminal_output", None, vec![], false),
-        ("terminal_wait", None, vec![], false),
         ("terminal_stop", None, vec![], false),
     ]
     .into_iter()
@@ -393,7 +395,7 @@ async fn an_end_is_reported_once_and_secrets_are_redacted() {
     assert!(report.title.contains("which has ended"), "{}", report.title);
     let whole = stage.call_text("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
     assert!(whole.ends_with("]\n[redacted]\n[redacted]\n"), "{whole}");
-    let (listed, report) = stage.call("terminal_list", json!({})).await;
+    let (listed, report) = stage.call("terminal_output", json!({})).await;
     let shown = format!("{} {report:?}", listed.text);
     assert!(shown.contains("bg-1 ended after") && !shown.contains("hunter2"), "{shown}");
 }
