@@ -10,23 +10,41 @@ const GENERATED: &str = "x-generated";
 ///
 /// - Fields that have the keyword `x-hidden` are removed. A model may still give such a field.
 /// - Constants without descriptions become one `enum`.
-/// - A definition that is used once replaces its reference.
+/// - A definition that is used once replaces its reference, and an unused one is removed.
 /// - `additionalProperties` is removed if it is `false`. The call ignores other fields, and its result
 ///   names them.
+/// - `default` is removed if it is `false`, and a description if it only repeats the name of its field.
 pub(crate) fn shorten_for_model(schema: &mut Value) {
     let is_generated = schema[GENERATED] == true;
     change_each_schema(schema, &|keywords| {
-        if let Some(Value::Object(properties)) = keywords.get_mut("properties") {
-            properties.retain(|_, property| !(is_generated && property["x-hidden"] == true));
+        if let Some(Value::Object(properties)) = keywords.get_mut("properties")
+            && is_generated
+        {
+            properties.retain(|_, property| property["x-hidden"] != true);
+            properties.iter_mut().for_each(|(name, property)| remove_repeated_name(name, property));
         }
         keywords.retain(|name, value| {
-            let is_implied = is_generated && name == "additionalProperties" && *value == false;
-            !(name.starts_with("x-") || is_implied)
+            let is_implied =
+                ["additionalProperties", "default"].contains(&&**name) && *value == false;
+            !(name.starts_with("x-") || is_generated && is_implied)
         });
     });
     if is_generated {
         change_each_schema(schema, &merge_constants);
         inline_definitions(schema);
+    }
+}
+
+/// Removes the description of a field if it only repeats the name.
+fn remove_repeated_name(name: &str, field: &mut Value) {
+    let name = format!("The {}.", name.replace('_', " "));
+    if let Value::Object(keywords) = field
+        && keywords
+            .get("description")
+            .and_then(Value::as_str)
+            .is_some_and(|it| it.eq_ignore_ascii_case(&name))
+    {
+        keywords.remove("description");
     }
 }
 
@@ -45,9 +63,9 @@ fn merge_constants(keywords: &mut Map<String, Value>) {
     }
 }
 
-/// Replaces each reference to a definition that is used only once.
+/// Replaces each reference to a definition that is used only once. Removes unused definitions.
 fn inline_definitions(schema: &mut Value) {
-    while let Some((reference, definition)) = take_definition_used_once(schema) {
+    while let Some((reference, definition)) = take_definition_used_at_most_once(schema) {
         change_each_schema(schema, &|keywords| {
             if keywords.get("$ref") == Some(&reference) {
                 keywords.remove("$ref");
@@ -64,16 +82,18 @@ fn inline_definitions(schema: &mut Value) {
     }
 }
 
-/// Removes a definition that contains no reference, and to which there is one reference. Returns the
-/// reference and the definition.
-fn take_definition_used_once(schema: &mut Value) -> Option<(Value, Map<String, Value>)> {
+/// Removes a definition that contains no reference, and to which there is at most one reference. Returns
+/// the reference and the definition.
+fn take_definition_used_at_most_once(schema: &mut Value) -> Option<(Value, Map<String, Value>)> {
     let text = schema.to_string();
     let definitions = schema.get_mut("$defs")?.as_object_mut()?;
     let reference = |name: &str| json!(format!("#/$defs/{name}"));
-    let is_used_once =
-        |name: &str| text.matches(&format!("\"$ref\":{}", reference(name))).count() == 1;
+    let is_used_rarely =
+        |name: &str| text.matches(&format!("\"$ref\":{}", reference(name))).count() <= 1;
     let found = definitions.iter().find(|(name, definition)| {
-        definition.is_object() && !definition.to_string().contains("\"$ref\"") && is_used_once(name)
+        definition.is_object()
+            && !definition.to_string().contains("\"$ref\"")
+            && is_used_rarely(name)
     });
     let name = found?.0.clone();
     let Some(Value::Object(definition)) = definitions.remove(&name) else { return None };
@@ -249,7 +269,8 @@ mod tests {
             "x-generated": true,
             "properties": {
                 "one": {"$ref": "#/$defs/Choice", "description": "One."},
-                "hidden": {"type": "string", "x-hidden": true},
+                "hidden": {"$ref": "#/$defs/Hidden", "x-hidden": true},
+                "long_name": {"type": "string", "description": "The long name."},
                 "described": {"oneOf": described},
                 "more": {"additionalProperties": {"$ref": "#/$defs/Shared"}},
                 "other": {"$ref": "#/$defs/Shared"},
@@ -257,6 +278,7 @@ mod tests {
             "additionalProperties": false,
             "$defs": {
                 "Choice": {"oneOf": [constant("a"), constant("b")], "description": "Not this."},
+                "Hidden": {"type": "string"},
                 "Shared": shared,
             },
         });
@@ -264,6 +286,7 @@ mod tests {
         let expected = json!({
             "properties": {
                 "one": {"type": "string", "enum": ["a", "b"], "description": "One."},
+                "long_name": {"type": "string"},
                 "described": {"oneOf": described},
                 "more": {"additionalProperties": {"$ref": "#/$defs/Shared"}},
                 "other": {"$ref": "#/$defs/Shared"},

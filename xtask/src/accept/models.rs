@@ -42,6 +42,22 @@ pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, T
     Ok(median(our_times) / median(echo_times))
 }
 
+/// Opens n sessions, and returns the size of the largest first request to a model, in bytes.
+pub(super) fn first_request_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("first-request")?;
+    let answers = (0..n).map(|_| final_reply());
+    let mut server = ModelServerProcess::start(built, &scratch, answers)?;
+    let mut agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
+    let mut largest: f64 = 0.0;
+    for _ in 0..n {
+        agent.run_turn(&["go".to_owned()])?;
+        let request = server.wait_for_finished_request()?;
+        largest = largest.max(request["bytes"].as_f64().unwrap_or(f64::INFINITY));
+        agent.reopen_session()?;
+    }
+    Ok(largest)
+}
+
 /// Number of pieces of a long reply, and the text of each piece.
 const PIECES: usize = 1_000;
 const PIECE: &str = "sixty-four bytes of text, which is about what models say at once ";

@@ -236,6 +236,25 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         measure: Programs(models::parallel_reads_latency),
     },
     AcceptanceRow {
+        name: "first-request",
+        what: "bytes of the first request of a session to a model, with all built-in tools, the largest \
+               of n sessions",
+        n: 1,
+        target: Some(12_000.0),
+        measure: Programs(models::first_request_bytes),
+    },
+    AcceptanceRow {
+        name: "edit-tools",
+        what: "failed tests of n random calls of each built-in tool that fit the schemas which models \
+               receive: each call must be accepted as it is",
+        n: 300,
+        target: Some(0.0),
+        measure: Failed(
+            "PROPTEST_CASES=n PROPTEST_RNG_SEED=seed test --profile laws -p acp-tools \
+             --all-features --lib -- registry::tests::model_schemas",
+        ),
+    },
+    AcceptanceRow {
         name: "model-deltas",
         what: "time of a reply in 1000 pieces, as a multiple of the time of an echo agent for 1000 \
                texts",

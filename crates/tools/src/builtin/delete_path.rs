@@ -23,7 +23,7 @@ pub(crate) struct DeletePath;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file, link or directory. Of a link, only the link is deleted.
+    /// The file, directory or link; not the target of a link.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target", "dir", "directory", "folder"]))]
     path: String,
 }
@@ -40,8 +40,8 @@ impl Tool for DeletePath {
         Spec {
             name: "delete_path".into(),
             aliases: &["delete", "remove"],
-            description: "Deletes a file, or a directory with all that is in it. `undo` restores \
-                          it, unless the result says otherwise."
+            description: "Deletes a file, or a directory with its content. `undo` restores it, \
+                          unless the result says otherwise."
                 .into(),
             kind: ToolKind::Delete,
             side_effects: SideEffects::Changes,

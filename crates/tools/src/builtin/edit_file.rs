@@ -45,25 +45,25 @@ pub(crate) struct EditFile;
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
 pub(crate) struct Args {
-    /// The file.
+    /// The path.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
-    /// The existing text, exactly as in the file.
+    /// Exactly as in the file.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: Option<String>,
-    /// The text that replaces `old_text`.
+    /// The new text.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     new_text: Option<String>,
     /// Replace every occurrence.
     #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
     #[serde(default)]
     replace_all: bool,
-    /// The number of the occurrence to replace, from 1.
+    /// The number of the occurrence, from 1.
     occurrence: Option<u32>,
-    /// A line near the occurrence to replace, from 1.
+    /// A line near the occurrence, from 1.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
-    /// Several replacements, applied in order, each with these fields. The call then has no others.
+    /// Replacements in order, instead of the fields of the call.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
     edits: Vec<SingleEdit>,
@@ -79,7 +79,7 @@ pub(crate) struct Args {
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
 pub(crate) struct SingleEdit {
-    /// The `path` of the call by default.
+    /// Default: the `path` of the call.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
@@ -114,11 +114,11 @@ impl Tool for EditFile {
         Spec {
             name: "edit_file".into(),
             aliases: &["edit", "replace"],
-            description: "Replaces text in a file. `old_text` must occur exactly once, so include \
-                          enough of the surrounding lines, or set `occurrence`, `line` or \
+            description: "Replaces text in a file. `old_text` must occur exactly once: include \
+                          enough surrounding lines, or set `occurrence`, `line` or \
                           `replace_all`. An empty `old_text` with a `line` inserts before that \
-                          line. Several replacements, in one or more files, go into `edits`: all \
-                          are done, or none."
+                          line. `edits` makes several replacements, in one or more files: all, \
+                          or none."
                 .into(),
             kind: ToolKind::Edit,
             side_effects: SideEffects::Changes,
@@ -129,10 +129,9 @@ impl Tool for EditFile {
 
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
-            - Read a file before you edit it. `old_text` is copied from it exactly, white \
-            space too, with as many lines as make it unique. If it is not found, take it from \
-            the closest text that the error shows, instead of guessing. Put the edits of one \
-            step into one call.";
+            - Read a file before you edit it. Copy `old_text` from it exactly, with white space \
+            and enough lines to be unique. If it is not found, copy the closest text that the \
+            error shows. Put the edits of one step into one call.";
         Some(ToolHint::new(text).with_tools(&["read_file"]))
     }
 

@@ -26,19 +26,20 @@ pub(crate) struct Args {
     /// A glob. Without a slash it matches names anywhere, with a slash whole paths.
     #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "name", "search", "file_pattern"]))]
     pattern: String,
-    /// The directory to search; the working directory by default.
+    /// Default: the working directory.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "cwd"]))]
     path: Option<String>,
-    /// The pattern is not a glob, but letters that occur in the path in this order.
+    /// The pattern is letters of the path, in order.
     fuzzy: Option<bool>,
     /// Include what .gitignore excludes.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Maximum number of paths, 1 to 1000; 1000 by default.
+    /// Maximum paths; default 1000, which is the most.
+    #[schemars(extend("x-hidden" = true))]
     #[schemars(extend("x-aliases" = ["limit", "head_limit", "max"]))]
     max_results: Option<u32>,
-    /// Number of paths to skip, at most 20000.
+    /// Paths to skip.
     offset: Option<u32>,
 }
 
@@ -50,9 +51,8 @@ impl Tool for FindPath {
         Spec {
             name: "find_path".into(),
             aliases: &["find", "glob"],
-            description: "Finds files and directories by a glob such as `src/**/mod.rs`, or, with \
-                          `fuzzy`, by some letters of their paths, best matches first. Skips what \
-                          .gitignore excludes. Reports the offset to continue with."
+            description: "Finds files and directories by a glob such as `src/**/mod.rs`, or \
+                          with `fuzzy` by letters of their paths, best matches first."
                 .into(),
             kind: ToolKind::Search,
             side_effects: SideEffects::Reads,

@@ -26,19 +26,19 @@ pub(crate) struct Grep;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// A regular expression in the syntax of Rust.
+    /// In Rust's syntax.
     #[schemars(extend("x-aliases" = ["query", "regex", "regexp", "search", "search_pattern", "search_term"]))]
     pattern: String,
-    /// The file or directory to search; the working directory by default.
+    /// A file or directory; default: the working directory.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "file", "filename", "paths", "cwd"]))]
     path: Option<String>,
-    /// Globs of files, separated by spaces, such as `*.rs src/**`; `!` excludes files.
+    /// Globs separated by spaces, such as `*.rs src/**`; `!` excludes.
     #[schemars(extend("x-aliases" = ["include", "includes", "include_pattern", "file_pattern"]))]
     glob: Option<String>,
-    /// Types of files, such as `rust` or `js,ts`.
+    /// `rust` or `js,ts`.
     #[schemars(extend("x-aliases" = ["type"]))]
     file_type: Option<String>,
-    /// True by default.
+    /// Default true.
     #[schemars(extend("x-opposites" = ["-i", "case_insensitive", "ignore_case"]))]
     case_sensitive: Option<bool>,
     /// The pattern is plain text.
@@ -46,24 +46,26 @@ pub(crate) struct Args {
     #[schemars(extend("x-aliases" = ["fixed_strings", "-F"]))]
     literal: Option<bool>,
     /// Match whole words only.
+    #[schemars(extend("x-hidden" = true))]
     #[schemars(extend("x-aliases" = ["-w", "whole_word", "whole_words", "match_whole_word"]))]
     word: Option<bool>,
-    /// Let a match span several lines; `.` matches a line break only after `(?s)`.
+    /// Let matches span lines; `(?s)` lets `.` match line breaks.
     #[schemars(extend("x-aliases" = ["-U"]))]
     multiline: Option<bool>,
-    /// Number of lines to show before and after each match, 0 to 20.
+    /// Lines around each match, 0 to 20.
     #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
     context: Option<u32>,
     /// Include what .gitignore excludes.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Maximum number of matching lines, 1 to 2000; 250 by default.
+    /// Maximum lines, up to 2000; default 250.
     #[schemars(extend("x-aliases" = ["head_limit", "limit", "max_matches", "max_count"]))]
     max_results: Option<u32>,
-    /// Maximum number of matching lines per file.
+    /// Maximum lines per file.
+    #[schemars(extend("x-hidden" = true))]
     max_per_file: Option<u32>,
-    /// Number of matching lines to skip, at most 10000.
+    /// Matching lines to skip.
     offset: Option<u32>,
 }
 
@@ -75,9 +77,8 @@ impl Tool for Grep {
         Spec {
             name: "grep".into(),
             aliases: &["search"],
-            description: "Returns the lines of files that match a regular expression, by file, \
-                          with their numbers. Skips binary files and what .gitignore excludes. \
-                          Reports the offset to continue with."
+            description: "Returns the lines that match a regular expression, by file, with \
+                          their numbers."
                 .into(),
             kind: ToolKind::Search,
             side_effects: SideEffects::Reads,
@@ -88,8 +89,7 @@ impl Tool for Grep {
 
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
-            - Look for text with grep and for files with find_path; both leave out what the \
-            project ignores. Search first, then read the places that matter.";
+            - Find text with grep and files with find_path, then read only the places that matter.";
         Some(ToolHint::new(text).with_tools(&["find_path"]))
     }
 

@@ -22,17 +22,17 @@ pub(crate) struct ListDirectory;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The directory.
+    /// The path.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path"]))]
     #[serde(default = "default_path")]
     path: String,
-    /// Number of levels, 1 to 10; 1 by default.
+    /// Levels, 1 to 10; default 1.
     #[schemars(extend("x-aliases" = ["max_depth", "levels"]))]
     depth: Option<u32>,
     /// Include what .gitignore excludes.
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Number of entries to skip.
+    /// Entries to skip.
     offset: Option<u32>,
 }
 
@@ -44,11 +44,7 @@ impl Tool for ListDirectory {
         Spec {
             name: "list_directory".into(),
             aliases: &["list", "ls"],
-            description:
-                "Lists a directory, directories first, files with their sizes. Skips what \
-                          .gitignore excludes. Shows up to 1000 entries, and the offset to \
-                          continue with."
-                    .into(),
+            description: "Lists a directory, directories first, files with their sizes.".into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Reads,
             title: "list-directory".into(),

@@ -24,7 +24,7 @@ pub(crate) struct MovePath;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file, link or directory.
+    /// The old path.
     #[schemars(extend("x-aliases" = ["source", "src", "source_path", "from_path", "old_path", "source_file"]))]
     from: String,
     /// The new path. Missing directories are created.

@@ -31,13 +31,13 @@ pub(crate) struct ReadFile;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file.
+    /// The path.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
-    /// The first line to show, from 1. A negative number counts from the end.
+    /// First line, from 1; a negative number counts from the end.
     #[schemars(extend("x-aliases" = ["start_line", "line_start", "from_line", "start", "line"]))]
     offset: Option<i64>,
-    /// Maximum number of lines; 2000 by default.
+    /// Maximum lines; default 2000.
     #[schemars(extend("x-aliases" = ["line_count", "num_lines", "max_lines", "count", "lines"]))]
     limit: Option<u32>,
 }
@@ -50,8 +50,8 @@ impl Tool for ReadFile {
         Spec {
             name: "read_file".into(),
             aliases: &["read"],
-            description: "Returns the lines of a text file with their numbers, at most 2000 lines \
-                          or 256 KiB at once. An image is shown whole."
+            description: "Returns numbered lines of a text file, at most 256 KiB at once, or \
+                          an image."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Reads,
@@ -61,7 +61,7 @@ impl Tool for ReadFile {
     }
 
     fn hint(&self) -> Option<ToolHint> {
-        let text = "- The line numbers before the lines that read_file shows are not in the file.";
+        let text = "- The line numbers that read_file shows are not in the file.";
         Some(ToolHint::new(text))
     }
 

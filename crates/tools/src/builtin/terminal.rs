@@ -42,26 +42,27 @@ pub(crate) struct Terminal;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The command line, which a shell runs.
+    /// The command.
     #[schemars(extend("x-aliases" = ["cmd", "command_line", "script", "shell_command", "bash"]))]
     command: String,
-    /// The directory in which the command runs; the working directory by default.
+    /// Default: the working directory.
     #[schemars(extend("x-aliases" = ["workdir", "working_directory", "working_dir", "directory", "dir", "cd", "path"]))]
     cwd: Option<String>,
-    /// Milliseconds until the command is ended, at most 3600000. By default, a foreground command
-    /// continues in the background after 120000, or is ended if the client runs it.
+    /// Milliseconds until the command is ended, at most 3600000. By default, it moves to the background
+    /// after 120000, or is ended if the client runs it.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
     /// Run in the background: for servers, watchers and long tasks.
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background", "detach"]))]
     background: Option<bool>,
     /// Milliseconds until the command continues in the background, if it still runs then.
+    #[schemars(extend("x-hidden" = true))]
     background_after_ms: Option<u64>,
-    /// Run the command in a terminal. Without a terminal, programs run faster and write plain text.
+    /// Run in a terminal; programs are slower then.
     #[schemars(extend("x-aliases" = ["pty"]))]
     tty: Option<bool>,
-    /// Run the command outside of the sandbox, after the user was asked. Only if the sandbox has
-    /// stopped it: what it needs, in a few words.
+    /// Run outside of the sandbox; the user is asked. Only if the sandbox stopped the command: what it
+    /// needs, in a few words.
     outside_sandbox: Option<String>,
 }
 
@@ -114,10 +115,9 @@ impl Tool for Terminal {
             name: "terminal".into(),
             aliases: &["run", "bash", "shell"],
             description: "Runs a shell command and returns its output and exit code. Each \
-                          command gets a fresh shell without standard input; `cd` and variables \
-                          do not persist. Everything it started is ended with it: to keep a \
-                          process running, such as a server, use `background`. Of long output, \
-                          the beginning and the end are shown; read_file can read all of it."
+                          command has a fresh shell without standard input; `cd` and variables \
+                          do not persist. Everything it started ends with it, unless it runs \
+                          in the `background`."
                 .into(),
             kind: ToolKind::Execute,
             side_effects: SideEffects::Anything,
@@ -128,9 +128,8 @@ impl Tool for Terminal {
 
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
-            - Commands have no input and cannot ask the user: pass options that keep them from \
-            asking, and start no editor or pager. Quote paths. Do not use a command where a tool does \
-            the same.";
+            - Commands have no input: pass options that keep them from asking, and start no editor or \
+            pager. Quote paths. Use no command where a tool does the same.";
         Some(ToolHint::new(text))
     }
 

@@ -26,10 +26,10 @@ pub(crate) struct TerminalInput;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id of the command, such as `bg-1`.
+    /// The id, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
-    /// At most 4000 bytes. A line break is the Enter key; U+0003 is Ctrl-C, U+0004 is Ctrl-D.
+    /// A line break is the Enter key, U+0003 is Ctrl-C, U+0004 is Ctrl-D.
     #[schemars(extend("x-aliases" = ["input", "chars", "keys", "stdin", "data"]))]
     text: String,
 }
@@ -50,9 +50,8 @@ impl Tool for TerminalInput {
         Spec {
             name: "terminal_input".into(),
             aliases: &[],
-            description: "Types a text at the terminal of a background command that was started \
-                          with `tty`, and returns its output after half a second. End a line with \
-                          a line break to enter it."
+            description: "Types text at the terminal of a background command that was started \
+                          with `tty`, and returns its output after half a second."
                 .into(),
             kind: ToolKind::Execute,
             side_effects: SideEffects::Anything,

@@ -30,13 +30,13 @@ pub(crate) struct TerminalOutput;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id of the command, such as `bg-1`. Without it, all commands are listed.
+    /// The id, such as `bg-1`. Without it, all background commands are listed.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: Option<String>,
     /// Return the whole output.
     #[schemars(extend("x-aliases" = ["all", "full"]))]
     whole: Option<bool>,
-    /// Wait until the command ends or needs input, at most this many milliseconds, up to 3600000.
+    /// Wait this long, at most 3600000, until the command ends or needs input.
     #[schemars(extend("x-aliases" = ["timeout_ms", "timeout", "timeout_millis", "timeout_milliseconds"]))]
     wait_ms: Option<u64>,
 }
@@ -49,8 +49,8 @@ impl Tool for TerminalOutput {
         Spec {
             name: "terminal_output".into(),
             aliases: &[],
-            description: "Returns the output of a background command since the last call, and \
-                          whether it still runs or how it ended."
+            description: "Returns the new output of a background command, and whether it still \
+                          runs or how it ended."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Nothing,

@@ -20,7 +20,7 @@ pub(crate) struct TerminalStop;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id of the command, such as `bg-1`.
+    /// The id, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
 }
@@ -33,9 +33,7 @@ impl Tool for TerminalStop {
         Spec {
             name: "terminal_stop".into(),
             aliases: &[],
-            description: "Ends a background command and everything that it started. Returns its \
-                          output since the last call."
-                .into(),
+            description: "Ends a background command and everything it started.".into(),
             kind: ToolKind::Execute,
             side_effects: SideEffects::Nothing,
             title: "terminal-stop".into(),

@@ -34,9 +34,7 @@ impl Tool for Think {
         Spec {
             name: "think".into(),
             aliases: &["thinking"],
-            description: "Records a thought that the user can see. Changes nothing and returns \
-                          no information."
-                .into(),
+            description: "Shows the user a thought. Changes nothing.".into(),
             kind: ToolKind::Think,
             side_effects: SideEffects::Nothing,
             title: "think".into(),

@@ -22,7 +22,7 @@ pub(crate) struct TodoWrite;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// All steps in order. An empty list removes the plan.
+    /// All steps in order; an empty list removes the plan.
     #[schemars(extend("x-aliases" = ["plan", "items", "tasks", "steps", "list", "todo_list"]))]
     todos: Vec<Todo>,
 }
@@ -31,14 +31,15 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Todo {
-    /// The task.
+    /// The content.
     #[schemars(extend("x-aliases" = ["text", "title", "task", "step", "description", "name", "subject"]))]
     content: String,
-    /// The progress of the step.
+    /// The status.
     #[schemars(extend("x-aliases" = ["state"], "x-fallback" = "pending"))]
     #[serde(default)]
     status: Status,
     /// Medium by default.
+    #[schemars(extend("x-hidden" = true))]
     #[schemars(extend("x-aliases" = ["importance"], "x-fallback" = "medium"))]
     priority: Option<Priority>,
     /// An id that the model chooses.
@@ -78,8 +79,8 @@ impl Tool for TodoWrite {
         Spec {
             name: "todo_write".into(),
             aliases: &["todo"],
-            description: "Replaces the list of steps that the user sees as the plan. Send every \
-                          step each time, with its status."
+            description: "Replaces the plan that the user sees. Send every step each time, \
+                          with its status."
                 .into(),
             kind: ToolKind::Think,
             side_effects: SideEffects::Nothing,
@@ -94,8 +95,8 @@ impl Tool for TodoWrite {
 
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
-            - For work of three steps or more, write a plan with todo_write, keep one step in \
-            progress, and mark each as completed when it is, not later.";
+            - Plan work of three steps or more with todo_write. Keep one step in progress, and mark \
+            each as completed at once.";
         Some(ToolHint::new(text))
     }
 

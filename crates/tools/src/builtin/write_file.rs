@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// The file. Missing directories are created.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
-    /// The whole content.
+    /// The content.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text", "file_content", "new_content", "code", "data"]))]
     content: String,
 }
@@ -77,8 +77,8 @@ impl Tool for WriteFile {
         Spec {
             name: "write_file".into(),
             aliases: &["write", "create_file"],
-            description: "Creates a file or replaces its whole content. The encoding and the line \
-                          ends of an existing file are kept. To change a part, use edit_file."
+            description: "Creates a file or replaces its whole content; its encoding and line \
+                          ends stay."
                 .into(),
             kind: ToolKind::Edit,
             side_effects: SideEffects::Changes,
@@ -89,8 +89,7 @@ impl Tool for WriteFile {
 
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
-            - Change files with edit_file; write_file is for new files and for those of which \
-            little stays.";
+            - Change files with edit_file; write_file is for new files, or if little stays.";
         Some(ToolHint::new(text).with_tools(&["edit_file"]))
     }
 
