@@ -537,11 +537,11 @@ pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
     CodingAgent { counters, ..agent }.connect_to(transport).await
 }
 
-/// Logs the client after the response to `initialize` was sent, because writing the log line takes
-/// longer than creating the response. Also begins to search for a working sandbox, which takes even
-/// longer.
+/// Logs the client, and begins to search for a working sandbox. Both take longer than the response to
+/// `initialize`, so they wait until it is written. If the client opens a session meanwhile, the session
+/// does not wait.
 async fn log_client_and_probe_sandbox(request: InitializeRequest, has_sandbox: bool) {
-    tokio::task::yield_now().await;
+    tokio::time::sleep(limits::RESPONSE_WRITE_TIME).await;
     if has_sandbox {
         CommandIsolation::begin_probe();
     }

@@ -8,6 +8,9 @@ use std::time::Duration;
 /// the same time.
 pub(crate) const MAX_SESSIONS: usize = 64;
 
+/// Time in which the response to `initialize` is written, before the agent begins other work.
+pub(crate) const RESPONSE_WRITE_TIME: Duration = Duration::from_millis(1);
+
 /// Maximum time that an answer waits until its records are stored. A commit takes about a
 /// millisecond, but a store waits up to 0.9 s for other processes.
 pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(1);

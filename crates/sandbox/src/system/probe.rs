@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::OnceLock;
+use std::thread;
 
-use super::launch::SandboxCommand;
+use super::launch::{SandboxCommand, SandboxedChild};
 use super::order::AfterSetup;
 use super::sys::{kernel_version, landlock_abi};
 use crate::command::CommandSession;
@@ -28,7 +29,10 @@ fn try_all() -> IsolationProbe {
     let is_root = rustix::process::geteuid().is_root();
     for isolation in [Isolation::Namespaces, Isolation::Landlock] {
         match try_policy(SandboxPolicy::default(), isolation) {
-            Ok(()) => {
+            Ok(child) => {
+                // The result is known before the namespaces are removed.
+                let wait = thread::Builder::new().spawn(|| drop(child.wait()));
+                drop(wait);
                 return IsolationProbe {
                     isolation,
                     refusals,
@@ -53,10 +57,12 @@ fn try_all() -> IsolationProbe {
 /// # Errors
 /// Returns the step that failed.
 pub fn probe_preview(policy: &SandboxPolicy) -> Result<(), SetupFailure> {
-    try_policy(policy.clone(), Isolation::Namespaces)
+    drop(try_policy(policy.clone(), Isolation::Namespaces)?.wait());
+    Ok(())
 }
 
-fn try_policy(policy: SandboxPolicy, isolation: Isolation) -> Result<(), SetupFailure> {
+/// Sets up a sandbox in which nothing is started. Returns the helper, which ends by itself.
+fn try_policy(policy: SandboxPolicy, isolation: Isolation) -> Result<SandboxedChild, SetupFailure> {
     let failed = |error: SandboxError| match error {
         SandboxError::Setup(failure) => failure,
         SandboxError::Io(error) => SetupFailure::new(SetupStep::Helper, error),
@@ -72,9 +78,7 @@ fn try_policy(policy: SandboxPolicy, isolation: Isolation) -> Result<(), SetupFa
         SandboxCommand::with_order(policy, isolation, session, AfterSetup::Exit).map_err(failed)?;
     command.std().current_dir("/");
     command.std().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().map_err(failed)?;
-    drop(child.wait());
-    Ok(())
+    command.spawn().map_err(failed)
 }
 
 /// Returns what the user can do about a refusal.

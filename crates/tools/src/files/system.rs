@@ -20,15 +20,15 @@ mod unix;
 
 #[cfg(not(unix))]
 pub(crate) use portable::{
-    Dir, PinnedDirectory, copy_access, file_clock_now, is_executable, link_count, metadata_file_id,
-    mode_bits, path_metadata, set_mode_bits,
+    Dir, PinnedDirectory, copy_access, file_clock_now, is_executable, is_without_links, link_count,
+    metadata_file_id, mode_bits, path_metadata, set_mode_bits,
 };
 #[cfg(all(test, unix))]
 pub(crate) use unix::simulated_file_system;
 #[cfg(unix)]
 pub(crate) use unix::{
-    Dir, PinnedDirectory, copy_access, file_clock_now, is_executable, link_count, metadata_file_id,
-    mode_bits, path_metadata, set_mode_bits,
+    Dir, PinnedDirectory, copy_access, file_clock_now, is_executable, is_without_links, link_count,
+    metadata_file_id, mode_bits, path_metadata, set_mode_bits,
 };
 
 use std::ffi::OsString;

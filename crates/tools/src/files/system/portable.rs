@@ -309,6 +309,12 @@ impl Dir {
     }
 }
 
+/// Returns `false`, because this system cannot find this out with one system call.
+#[cfg(not(unix))]
+pub(crate) fn is_without_links(_path: &Path) -> bool {
+    false
+}
+
 /// Returns the metadata of an absolute path. Follows links.
 pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)

@@ -171,6 +171,12 @@ pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     std::fs::metadata(path)
 }
 
+/// Returns whether an absolute path exists and contains no link. Returns false if the kernel does not
+/// support `openat2`.
+pub(crate) fn is_without_links(path: &Path) -> bool {
+    open_absolute_without_links(path, OPEN_PATH_FLAGS).is_ok()
+}
+
 fn io_error_from_open(error: Errno) -> io::Error {
     match error {
         Errno::XDEV | Errno::LOOP => outside_root_error(),

@@ -2,12 +2,14 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use callboard_text::{normalise, path_text};
 
-use crate::files::system::{FileId, PinnedDirectory as Pinned, is_link_loop, outside_root_error};
+use crate::files::system::{
+    FileId, PinnedDirectory as Pinned, is_link_loop, is_without_links, outside_root_error,
+};
 
 /// A project folder of the session, or a pinned directory outside of the project folders.
 #[derive(Debug)]
@@ -156,10 +158,19 @@ impl WorkspacePath {
     }
 }
 
+/// Follows all links of an absolute path. Most paths have none, which a single system call shows.
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    if path.is_absolute() && !has_parent && is_without_links(path) {
+        return Ok(path.components().collect());
+    }
+    path.canonicalize()
+}
+
 /// Follows all links of a path. Components that do not exist are appended unchanged.
 pub(in crate::files) fn canonicalize_existing(path: &Path) -> io::Result<PathBuf> {
     for existing in path.ancestors() {
-        match existing.canonicalize() {
+        match real_path(existing) {
             Ok(mut real) => {
                 if let Ok(rest) = path.strip_prefix(existing)
                     && !rest.as_os_str().is_empty()
