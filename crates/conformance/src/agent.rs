@@ -209,6 +209,15 @@ impl AgentUnderTest {
             .ok_or(AgentTestError::InvalidResult(result))
     }
 
+    /// Cancels the turns of a session.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`AgentUnderTest::send_raw_line`].
+    pub async fn cancel(&mut self, session: &str) -> Result<(), AgentTestError> {
+        self.notify("session/cancel", json!({ "sessionId": session })).await
+    }
+
     /// Cancels the turns of a session, and then sends the replies that the client deferred.
     ///
     /// # Errors
@@ -218,7 +227,7 @@ impl AgentUnderTest {
         &mut self,
         session: &str,
     ) -> Result<(), AgentTestError> {
-        self.notify("session/cancel", json!({ "sessionId": session })).await?;
+        self.cancel(session).await?;
         for reply in self.client.take_deferred_replies() {
             self.send_message(&reply).await?;
         }
