@@ -134,6 +134,19 @@ pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f6
     Ok(longest)
 }
 
+/// Runs n commands that write 10 MB to a terminal which the client shows. Returns the median time of
+/// their turns in milliseconds.
+pub(super) fn terminal_output_time(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let mut writing = OutputSession::start(built, ClientDisplay::Terminal)?;
+    let prompt = writing.prompt_params("run seq 1 1400000");
+    let time = |_| {
+        let begun = Instant::now();
+        writing.agent.request_and_wait("session/prompt", &prompt, DEADLINE, |_| ())?;
+        Ok(begun.elapsed().as_secs_f64() * 1000.0)
+    };
+    Ok(median((0..n).map(time).collect::<Result<_, TaskError>>()?))
+}
+
 /// An agent that runs the commands of its prompts, with one open session.
 struct OutputSession {
     agent: AgentProcess,

@@ -198,6 +198,13 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         measure: Programs(output::read_latency_during_output),
     },
     AcceptanceRow {
+        name: "output-terminal",
+        what: "ms of a turn whose command writes 10 MB to a terminal that the client shows, median of n",
+        n: 20,
+        target: Some(150.0),
+        measure: Programs(output::terminal_output_time),
+    },
+    AcceptanceRow {
         name: "output-first",
         what: "ms from a prompt to the first output of its command at the client, median of n",
         n: 20,

@@ -367,6 +367,28 @@ async fn a_command_that_waits_for_input_is_ended_and_one_that_is_silent_is_not()
     }
 }
 
+/// The reader does what a terminal does, until the command changes the mode of the terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_of_a_terminal_end_in_a_carriage_return_and_a_line_feed() {
+    let streams = [Streams::Terminal, Streams::Interactive].map(|it| it(WindowSize::default()));
+    for (line, expected) in [
+        ("printf 'a\\n\\nb\\r\\nc'", "a\r\n\r\nb\r\r\nc"),
+        ("stty opost onlcr </dev/tty; printf 'a\\n'", "a\r\n"),
+        ("stty raw </dev/tty; printf 'a\\nb'; sleep 0.3", "a\nb"),
+        ("stty raw </dev/tty; stty sane </dev/tty; printf 'a\\n'", "a\r\n"),
+    ] {
+        for (supervision, streams) in
+            SUPERVISIONS.into_iter().flat_map(|it| streams.map(|streams| (it, streams)))
+        {
+            let mut output = Vec::new();
+            let command = ShellCommand { streams, ..command(line) };
+            let collect = |chunk: &[u8]| output.extend_from_slice(chunk);
+            run_command(supervision, command, CancellationToken::new(), collect).await.unwrap();
+            assert_eq!(String::from_utf8_lossy(&output), expected, "{streams:?}: {line}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_has_fired_starts_nothing() {
     let dir = TempDir::new().unwrap();
