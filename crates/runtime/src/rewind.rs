@@ -325,7 +325,7 @@ impl SessionRewindPlan {
         if let Some(folder) = self.files.folder_of_replaced_files(workspace) {
             let folder = path_text(&folder);
             text.push_str(&format!(
-                "\nThe versions from before this of files that commands changed are kept in {folder}."
+                "\nFiles that commands had changed were copied to {folder} before."
             ));
         }
         text

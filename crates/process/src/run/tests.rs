@@ -375,6 +375,7 @@ async fn lines_of_a_terminal_end_in_a_carriage_return_and_a_line_feed() {
         ("printf 'a\\n\\nb\\r\\nc'", "a\r\n\r\nb\r\r\nc"),
         ("stty opost onlcr </dev/tty; printf 'a\\n'", "a\r\n"),
         ("stty raw </dev/tty; printf 'a\\nb'; sleep 0.3", "a\nb"),
+        ("stty -icanon </dev/tty; printf 'a\\n'; sleep 0.1", "a\r\n"),
         ("stty raw </dev/tty; stty sane </dev/tty; printf 'a\\n'", "a\r\n"),
     ] {
         for (supervision, streams) in

@@ -152,11 +152,12 @@ fn turn_off_output_processing(terminal: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Returns whether a program has changed the mode of a terminal, so that lines need no carriage return
-/// from the reader: the terminal processes the output again, or is in raw mode.
+/// from the reader: the terminal processes the output again, or is in raw mode, in which it sends no
+/// signals either.
 fn has_other_mode(terminal: &File) -> bool {
     tcgetattr(terminal).is_ok_and(|mode| {
         mode.output_modes.contains(OutputModes::OPOST)
-            || !mode.local_modes.contains(LocalModes::ICANON)
+            || !mode.local_modes.contains(LocalModes::ISIG)
     })
 }
 

@@ -66,7 +66,11 @@ fn push_section(text: &mut String, heading: &str, lines: &str) {
 fn environment_section(setting: &SystemPromptInputs<'_>) -> String {
     let mut text = String::new();
     for (index, root) in setting.roots.iter().enumerate() {
-        let what = if index == 0 { "Working directory" } else { "Further root" };
+        let what = if index == 0 {
+            "Working directory, where relative paths start"
+        } else {
+            "Further root"
+        };
         let _ = writeln!(text, "{what}: {}", path_text(root));
     }
     let _ = write!(text, "System: {}\nDate: {}", setting.os, setting.date);
@@ -77,17 +81,17 @@ fn permission_section(mode: Option<PermissionMode>) -> &'static str {
     match mode {
         Some(PermissionMode::Ask) => {
             "Reading inside the roots needs no permission. The user is shown each change and command \
-             before it happens, and allows or rejects it, so make the call and do not ask in words."
+             before it happens, and allows or rejects it, so make the call and do not ask for permission in words."
         }
         Some(PermissionMode::AcceptEdits) => {
             "Reading and editing inside the roots need no permission, nor do commands in a sandbox. \
              The user is shown each other command, and each change of a file that makes other \
              programs run something, before it happens, and allows or rejects it, so make the call \
-             and do not ask in words."
+             and do not ask for permission in words."
         }
         Some(PermissionMode::AskAlways) => {
             "The user is shown each call before it happens, reads too, and allows or rejects it. \
-             Make the calls that you need, and no more; do not ask in words."
+             Make the calls that you need, and no more; do not ask for permission in words."
         }
         Some(PermissionMode::ReadOnly) => {
             "Only reading inside the roots is possible now. Changes and commands are refused, so \
@@ -101,7 +105,7 @@ fn permission_section(mode: Option<PermissionMode>) -> &'static str {
         }
         None => {
             "Some calls happen at once; others the user is shown before they happen, and allows \
-             or rejects. Make the call and do not ask in words."
+             or rejects. Make the call and do not ask for permission in words."
         }
     }
 }
@@ -125,9 +129,9 @@ const LAST_TOOL_RULE: &str = "- A result that was cut says so: ask for the rest 
     that a file changed, read it again before you edit it.";
 
 const SANDBOX_RULE: &str = "Commands run in a sandbox: they change only the roots and $TMPDIR, but not what \
-    other programs run or trust (such as .git/hooks or .vscode), and read no keys. Such a name that does \
-    not exist looks like an empty file there, so list folders with the tools. Commands reach other \
-    hosts only by HTTP_PROXY, if it is set, and the user is asked about each. If the sandbox stops a command \
+    other programs run or trust (such as .git/hooks or .vscode), and read no keys. In a command, such \
+    a name that does not exist looks like an empty read-only file, so list folders with the tools. Commands reach \
+    other hosts only by HTTP_PROXY, and the user is asked about each; without it, they have no network. If the sandbox stops a command \
     that the task needs, call it again with outside_sandbox.\n";
 
 const REJECTED_CALL_RULE: &str = "If the user rejects a call, nothing of it happened. Follow the reason they \

@@ -70,8 +70,7 @@ impl Tool for Fetch {
             name: "fetch".into(),
             aliases: &["web_fetch", "fetch_url"],
             description: "Fetches a page of the web and returns its text, HTML as Markdown, at \
-                          most 24 KiB at once, or an image. Reaches public hosts only, and \
-                          asks the user about each new host."
+                          most 24 KiB at once, or an image. Reaches public hosts only."
                 .into(),
             kind: ToolKind::Fetch,
             side_effects: SideEffects::Reads,

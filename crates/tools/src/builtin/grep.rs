@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Globs separated by spaces, such as `*.rs src/**`; `!` excludes.
     #[schemars(extend("x-aliases" = ["include", "includes", "include_pattern", "file_pattern"]))]
     glob: Option<String>,
-    /// `rust` or `js,ts`.
+    /// Such as `rust` or `js,ts`.
     #[schemars(extend("x-aliases" = ["type"]))]
     file_type: Option<String>,
     /// Default true.

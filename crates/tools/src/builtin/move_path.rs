@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// The old path.
     #[schemars(extend("x-aliases" = ["source", "src", "source_path", "from_path", "old_path", "source_file"]))]
     from: String,
-    /// The new path. Missing directories are created.
+    /// Missing directories are created.
     #[schemars(extend("x-aliases" = ["destination", "dest", "dst", "target", "destination_path", "target_path", "to_path", "new_path"]))]
     to: String,
 }

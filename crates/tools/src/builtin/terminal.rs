@@ -52,13 +52,13 @@ pub(crate) struct Args {
     /// after 120000, or is ended if the client runs it.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
-    /// Run in the background: for servers, watchers and long tasks.
+    /// For servers, watchers and long tasks.
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background", "detach"]))]
     background: Option<bool>,
     /// Milliseconds until the command continues in the background, if it still runs then.
     #[schemars(extend("x-hidden" = true))]
     background_after_ms: Option<u64>,
-    /// Run in a terminal; programs are slower then.
+    /// Run in a terminal, so that terminal_input can type; programs are slower then.
     #[schemars(extend("x-aliases" = ["pty"]))]
     tty: Option<bool>,
     /// Run outside of the sandbox; the user is asked. Only if the sandbox stopped the command: what it
@@ -116,8 +116,8 @@ impl Tool for Terminal {
             aliases: &["run", "bash", "shell"],
             description: "Runs a shell command and returns its output and exit code. Each \
                           command has a fresh shell without standard input; `cd` and variables \
-                          do not persist. Everything it started ends with it, unless it runs \
-                          in the `background`."
+                          do not persist. Everything it started ends with it: run servers with \
+                          `background`."
                 .into(),
             kind: ToolKind::Execute,
             side_effects: SideEffects::Anything,

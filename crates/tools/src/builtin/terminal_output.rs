@@ -82,8 +82,12 @@ impl Tool for TerminalOutput {
         args: Args,
         invocation: Invocation<'_>,
     ) -> Result<ToolPreview<Args>, ToolError> {
-        if let Some(id) = &args.id {
-            find_command(id, invocation.context)?;
+        match &args.id {
+            Some(id) => drop(find_command(id, invocation.context)?),
+            None if args.wait_ms.is_some() || args.whole == Some(true) => {
+                return Err(ToolError::invalid_arguments("Which command? Set its `id`."));
+            }
+            None => {}
         }
         Ok(ToolPreview::new(args))
     }

@@ -96,7 +96,7 @@ impl Tool for TodoWrite {
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
             - Plan work of three steps or more with todo_write. Keep one step in progress, and mark \
-            each as completed at once.";
+            each as completed as soon as it is.";
         Some(ToolHint::new(text))
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct WriteFile;
                    change a part of it, use edit_file.",
 ))]
 pub(crate) struct Args {
-    /// The file. Missing directories are created.
+    /// Missing directories are created.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
     /// The content.

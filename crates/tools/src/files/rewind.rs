@@ -97,20 +97,22 @@ impl RewindPlan {
             forecast.undo(entry)?;
         }
         let mut fingerprint = prompt.to_le_bytes().to_vec();
+        let of_commands = entries.iter().filter(|(_, entry)| entry.is_of_command);
+        let replaced: Vec<_> = of_commands
+            .flat_map(|(_, entry)| &entry.operations)
+            .filter(|operation| {
+                matches!(
+                    operation,
+                    FileOperation::Created { .. }
+                        | FileOperation::CreatedLink { .. }
+                        | FileOperation::Replaced { .. }
+                )
+            })
+            .map(|operation| operation.affected_path().to_owned())
+            .collect();
         let operations = entries.iter().flat_map(|(_, entry)| &entry.operations);
         let mut paths: BTreeSet<_> =
             operations.map(|operation| operation.affected_path().to_owned()).collect();
-        let is_replaced = |operation: &FileOperation| {
-            matches!(
-                operation,
-                FileOperation::Created { .. }
-                    | FileOperation::CreatedLink { .. }
-                    | FileOperation::Replaced { .. }
-            )
-        };
-        let mut commands = entries.iter().filter(|(_, entry)| entry.is_of_command);
-        let keeps_replaced_files =
-            commands.any(|(_, entry)| entry.operations.iter().any(is_replaced));
         let entries: Vec<_> = entries.into_iter().map(|(number, _)| number).collect();
         entries.iter().for_each(|number| fingerprint.extend(number.to_le_bytes()));
         for path in workspace.undo_store().lost_paths_since_prompt(prompt) {
@@ -127,6 +129,8 @@ impl RewindPlan {
             fingerprint.extend(ContentHash::of_bytes(&text).as_bytes());
         }
         let fingerprint = ContentHash::of_bytes(&fingerprint).as_bytes().to_vec();
+        let is_kept = |path: &PathBuf| kept.iter().any(|kept| kept.path == *path);
+        let keeps_replaced_files = !replaced.iter().all(is_kept);
         Ok(Self { prompt, entries, paths, changes, kept, keeps_replaced_files, fingerprint })
     }
 

@@ -55,7 +55,6 @@ impl ChangeRecording {
         invocation: Invocation<'_>,
     ) -> Result<(), ToolError> {
         let recorded = match self.snapshot.take() {
-            // The work begins at once, and goes on if the call ends.
             Some(Ok(snapshot)) => record(snapshot, mem::take(&mut self.rules), invocation).await?,
             Some(Err(why)) => Err(why),
             None => Err(NoSnapshot::Cancelled),
@@ -109,9 +108,13 @@ async fn record(
     invocation: Invocation<'_>,
 ) -> Result<Result<DescribedChanges, NoSnapshot>, ToolError> {
     let (call, titles) = (invocation.call.clone(), invocation.titles.clone());
+    // The work begins at once, and goes on if the call ends.
+    let recording = invocation.context.workspace.snapshot_store().begin_late_recording();
     let recorded = invocation.context.run_blocking(move |workspace| {
         let may_record = |path: &Path| workspace.judge_read(path, &rules) != Verdict::Deny;
-        let changes = match snapshot.record_changes(workspace, &may_record) {
+        let recorded = snapshot.record_changes(workspace, &may_record);
+        drop(recording);
+        let changes = match recorded {
             Ok(changes) => changes,
             Err(why) => return Ok(Err(why)),
         };

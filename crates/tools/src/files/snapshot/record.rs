@@ -15,10 +15,13 @@ use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
 use crate::files::state::snapshots::{EntryContent, SnapshotEntries, SnapshotEntry};
 use crate::files::state::undo_entry::{Backup, FileOperation, ModeChange, UndoEntry};
-use crate::files::system::{Dir, EntryMetadata, FileId, FileVisibility, link_count, read_to_cap};
+use crate::files::system::{
+    Dir, EntryMetadata, FileId, FileKind, FileVisibility, link_count, read_to_cap,
+};
 use crate::files::workspace::Workspace;
 use crate::limits::{
     MAX_DIFF_TIME, MAX_RECORDED_BYTES, MAX_RECORDED_CHANGES, MAX_SNAPSHOT_FILE_BYTES,
+    MAX_WHOLE_FILE_BYTES,
 };
 
 /// The changes since a snapshot, after they were recorded.
@@ -59,13 +62,15 @@ struct Comparison<'a> {
 }
 
 /// The result of the change of a path by another call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum OtherChange {
     Nothing,
     /// A file or link whose content or target has this hash.
     Content(ContentHash),
     /// A directory that the call has created.
     Directory,
+    /// The entry that was at this path, with all its content.
+    MovedFrom(PathBuf),
     /// An unknown entry with all its content.
     Unknown,
 }
@@ -80,7 +85,7 @@ impl OtherChange {
             FileOperation::Deleted { .. } => Self::Nothing,
             FileOperation::Moved { from, .. } => {
                 left.insert(from.clone(), Self::Nothing);
-                Self::Unknown
+                Self::MovedFrom(from.clone())
             }
             FileOperation::Unrecoverable { .. } => Self::Unknown,
         };
@@ -108,15 +113,22 @@ impl Snapshot {
             now.insert(path, entry);
         });
         if let Err(why) = scanned {
-            // An undo must not silently take back an earlier change instead.
-            undo_store.push(UndoEntry::of_command(unrecoverable_roots()));
+            // An undo must not silently take back an earlier change instead. One entry is enough for
+            // several commands.
+            let unknown: Vec<_> = unrecoverable_roots();
+            if undo_store.last().is_none_or(|(_, last)| last.operations != unknown) {
+                undo_store.push(UndoEntry::of_command(unknown));
+            }
             return Err(why);
         }
         let others = undo_store.entries_after(self.undo_entries);
         let mut left_by_others = HashMap::new();
-        for operation in others.iter().rev().flat_map(|entry| &entry.operations) {
-            OtherChange::of_operation(operation, &mut left_by_others);
-        }
+        let is_known = |operation: &&FileOperation| {
+            let is_root = workspace.roots().any(|root| root == operation.affected_path());
+            !(is_root && matches!(operation, FileOperation::Unrecoverable { .. }))
+        };
+        let others = others.iter().rev().flat_map(|entry| &entry.operations).filter(is_known);
+        others.for_each(|operation| OtherChange::of_operation(operation, &mut left_by_others));
         let mut comparison = Comparison {
             snapshot: self,
             workspace,
@@ -196,7 +208,7 @@ impl<'a> Comparison<'a> {
         !left_by_others.is_empty() && path.ancestors().any(is_of_other)
     }
 
-    /// Names the paths that the command has changed after another call had changed them. They cannot be
+    /// Names the files that the command has changed after another call had changed them. They cannot be
     /// recorded, because the content between both changes is not known.
     fn name_changes_after_others(&mut self) {
         let is_changed = |(path, left): &(&PathBuf, &OtherChange)| match left {
@@ -207,15 +219,26 @@ impl<'a> Comparison<'a> {
                 }
                 Some(EntryContent::File(_)) => {
                     let file = self.workspace.open_existing_file(path);
-                    let bytes = file.map(|file| read_to_cap(&file, MAX_SNAPSHOT_FILE_BYTES));
+                    let bytes = file.map(|file| read_to_cap(&file, MAX_WHOLE_FILE_BYTES));
                     // A file that cannot be read may have changed.
                     !matches!(bytes, Some(Ok(Some(bytes))) if ContentHash::of_bytes(&bytes) == *hash)
                 }
                 Some(EntryContent::Directory | EntryContent::Special) => true,
                 // The file may be ignored.
-                None => self.snapshot.entries.contains_key(*path),
+                None => path.symlink_metadata().is_err(),
             },
-            OtherChange::Directory | OtherChange::Unknown => false,
+            OtherChange::MovedFrom(from) => {
+                let file = |entry: &SnapshotEntry| {
+                    let EntryMetadata { kind, file_id, bytes, modified, .. } = entry.metadata;
+                    (kind == FileKind::File).then_some((file_id, bytes, modified))
+                };
+                let before = self.snapshot.entries.get(from).and_then(file);
+                before.is_some_and(|file_before| {
+                    self.now.get(*path).and_then(file) != Some(file_before)
+                })
+            }
+            OtherChange::Directory => path.symlink_metadata().is_err(),
+            OtherChange::Unknown => false,
         };
         let changed = self.left_by_others.iter().filter(is_changed);
         self.unrecorded.extend(changed.map(|(path, _)| path.clone()));

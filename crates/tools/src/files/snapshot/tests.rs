@@ -12,6 +12,7 @@ use proptest::prelude::*;
 
 use super::{NoSnapshot, RecordedChanges, Snapshot};
 use crate::error::ErrorCode;
+use crate::files::content_hash::ContentHash;
 use crate::files::rewind::RewindPlan;
 use crate::files::state::snapshots::EntryContent;
 use crate::files::state::undo_entry::{FileOperation, UndoEntry};
@@ -358,7 +359,7 @@ fn files_with_the_same_content_do_not_count() {
     let large = vec![b'x'; usize::try_from(MAX_SNAPSHOT_FILE_BYTES).unwrap()];
     let count = MAX_RECORDED_BYTES / MAX_SNAPSHOT_FILE_BYTES + 1;
     (0..count).for_each(|it| test.write(&it.to_string(), &large));
-    let snapshot = take(&test);
+    let snapshot = take_slowly(&test);
     (0..count).for_each(|it| test.write(&it.to_string(), &large));
     fs::write(test.path("z"), "two").unwrap();
     let recorded = record(&snapshot, &test);
@@ -519,12 +520,18 @@ fn a_change_after_the_change_of_another_call_is_only_named() {
         ("c", file("C", 0o644)),
         ("d/x", file("X", 0o644)),
         ("e/x", file("X", 0o644)),
+        ("f", file("F", 0o644)),
+        ("h", file("H", 0o644)),
         ("link", link("a")),
     ]));
     let (outer, inner) = (take(&test), take(&test));
-    for name in ["a", "c"] {
+    for name in ["a", "c", "new"] {
         fs::write(test.path(name), "by the inner command").unwrap();
     }
+    let large = vec![b'x'; usize::try_from(MAX_SNAPSHOT_FILE_BYTES).unwrap() + 1];
+    test.write("large", &large);
+    test.write("g", "G");
+    fs::create_dir(test.path("folder")).unwrap();
     for name in ["b", "link"] {
         fs::remove_file(test.path(name)).unwrap();
     }
@@ -532,16 +539,31 @@ fn a_change_after_the_change_of_another_call_is_only_named() {
     symlink("b", test.path("link")).unwrap();
     record(&inner, &test);
     fs::rename(test.path("e"), test.path("moved")).unwrap();
-    let moved = FileOperation::Moved { from: test.path("e"), to: test.path("moved") };
-    test.workspace.undo_store().push(UndoEntry::new(vec![moved]));
+    fs::rename(test.path("f"), test.path("moved-f")).unwrap();
+    fs::rename(test.path("h"), test.path("moved-h")).unwrap();
+    let moved = [("e", "moved"), ("f", "moved-f"), ("h", "moved-h")];
+    let moved = moved.map(|(from, to)| (test.path(from), test.path(to)));
+    let moved = moved.map(|(from, to)| FileOperation::Moved { from, to });
+    let created = FileOperation::Created {
+        path: test.path("large"),
+        hash_after: ContentHash::of_bytes(&large),
+    };
+    test.workspace.undo_store().push(UndoEntry::new([&moved[..], &[created]].concat()));
+    // The changes of a third command are not known.
+    let root = FileOperation::Unrecoverable { path: test.workspace.cwd().to_owned() };
+    test.workspace.undo_store().push(UndoEntry::of_command(vec![root]));
     fs::write(test.path("a"), "by the outer command").unwrap();
     test.write("b", "by the outer command");
     test.write("d/x", "by the outer command");
     fs::remove_file(test.path("link")).unwrap();
     symlink("c", test.path("link")).unwrap();
+    fs::remove_file(test.path("new")).unwrap();
+    fs::remove_dir(test.path("folder")).unwrap();
+    fs::write(test.path("moved-f"), "by the outer command").unwrap();
     let recorded = record(&outer, &test);
     assert_eq!(recorded.operations, []);
-    assert_eq!(names(&recorded.unrecorded, &test), ["a", "b", "d", "link"]);
+    let expected = ["a", "b", "d", "folder", "link", "moved-f", "new"];
+    assert_eq!(names(&recorded.unrecorded, &test), expected);
 }
 
 /// Without an entry, an undo would take back an earlier change.
