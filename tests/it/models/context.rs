@@ -48,7 +48,7 @@ async fn the_model_receives_our_instructions_and_those_of_the_project() {
                 .map(|text| sent.matches(text).count());
             assert_eq!(times, [root, src, changed], "{dialect:?} {request}: {sent}");
             assert_eq!(sent.matches("You are Callboard, a coding agent").count(), 1);
-            assert!(sent.contains("The user is shown every change"), "{dialect:?}: the mode");
+            assert!(sent.contains("The user is shown each change"), "{dialect:?}: the mode");
         }
         let bodies: Vec<_> =
             server.reply_requests().iter().map(|asked| asked.body.to_vec()).collect();
@@ -65,7 +65,7 @@ async fn the_model_receives_the_description_of_the_current_mode() {
     agent.turn("go").await;
     agent.finish().await;
     assert!(request_text(&server, 1).contains("Only reading inside the roots is possible"));
-    assert!(!request_text(&server, 1).contains("The user is shown every change"));
+    assert!(!request_text(&server, 1).contains("The user is shown each change"));
 }
 
 #[tokio::test]
