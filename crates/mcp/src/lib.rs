@@ -7,7 +7,7 @@ mod client;
 mod config;
 mod definition;
 mod http;
-pub mod limits;
+mod limits;
 mod lock;
 mod login;
 mod names;

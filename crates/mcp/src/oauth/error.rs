@@ -34,7 +34,7 @@ pub enum McpLoginError {
     /// The user or the authorization server has refused the login.
     #[error("the login was refused: {0}")]
     Refused(String),
-    /// The user did not log in within [`LOGIN_TIMEOUT`](crate::limits::LOGIN_TIMEOUT).
+    /// The user did not log in within 5 minutes.
     #[error("the login was not finished in time")]
     TimedOut,
     /// The login could not be stored. The text is the reason of the store.
