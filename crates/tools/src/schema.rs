@@ -13,7 +13,7 @@ const GENERATED: &str = "x-generated";
 /// - A definition that is used once replaces its reference, and an unused one is removed.
 /// - `additionalProperties` is removed if it is `false`. The call ignores other fields, and its result
 ///   names them.
-/// - `default` is removed if it is `false`, and a description if it only repeats the name of its field.
+/// - `default` is removed if it is `false`.
 pub(crate) fn shorten_for_model(schema: &mut Value) {
     let is_generated = schema[GENERATED] == true;
     change_each_schema(schema, &|keywords| {
@@ -21,7 +21,6 @@ pub(crate) fn shorten_for_model(schema: &mut Value) {
             && is_generated
         {
             properties.retain(|_, property| property["x-hidden"] != true);
-            properties.iter_mut().for_each(|(name, property)| remove_repeated_name(name, property));
         }
         keywords.retain(|name, value| {
             let is_implied =
@@ -32,19 +31,6 @@ pub(crate) fn shorten_for_model(schema: &mut Value) {
     if is_generated {
         change_each_schema(schema, &merge_constants);
         inline_definitions(schema);
-    }
-}
-
-/// Removes the description of a field if it only repeats the name.
-fn remove_repeated_name(name: &str, field: &mut Value) {
-    let name = format!("The {}.", name.replace('_', " "));
-    if let Value::Object(keywords) = field
-        && keywords
-            .get("description")
-            .and_then(Value::as_str)
-            .is_some_and(|it| it.eq_ignore_ascii_case(&name))
-    {
-        keywords.remove("description");
     }
 }
 
@@ -270,7 +256,6 @@ mod tests {
             "properties": {
                 "one": {"$ref": "#/$defs/Choice", "description": "One."},
                 "hidden": {"$ref": "#/$defs/Hidden", "x-hidden": true},
-                "long_name": {"type": "string", "description": "The long name."},
                 "described": {"oneOf": described},
                 "more": {"additionalProperties": {"$ref": "#/$defs/Shared"}},
                 "other": {"$ref": "#/$defs/Shared"},
@@ -286,7 +271,6 @@ mod tests {
         let expected = json!({
             "properties": {
                 "one": {"type": "string", "enum": ["a", "b"], "description": "One."},
-                "long_name": {"type": "string"},
                 "described": {"oneOf": described},
                 "more": {"additionalProperties": {"$ref": "#/$defs/Shared"}},
                 "other": {"$ref": "#/$defs/Shared"},

@@ -45,13 +45,11 @@ pub(crate) struct EditFile;
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
 pub(crate) struct Args {
-    /// The path.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
     /// Exactly as in the file.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: Option<String>,
-    /// The new text.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     new_text: Option<String>,
     /// Replace every occurrence.

@@ -30,7 +30,6 @@ pub(crate) struct Fetch;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The URL.
     #[schemars(extend("x-aliases" = ["uri", "link", "page", "href"]))]
     url: String,
     /// First line, from 1.

@@ -22,7 +22,6 @@ pub(crate) struct ListDirectory;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The path.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path"]))]
     #[serde(default = "default_path")]
     path: String,

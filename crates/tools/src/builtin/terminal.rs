@@ -42,7 +42,6 @@ pub(crate) struct Terminal;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The command.
     #[schemars(extend("x-aliases" = ["cmd", "command_line", "script", "shell_command", "bash"]))]
     command: String,
     /// Default: the working directory.

@@ -21,7 +21,6 @@ pub(crate) struct Think;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The thought.
     #[schemars(extend("x-aliases" = ["thoughts", "thinking", "text", "content", "reasoning"]))]
     thought: String,
 }

@@ -31,10 +31,8 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Todo {
-    /// The content.
     #[schemars(extend("x-aliases" = ["text", "title", "task", "step", "description", "name", "subject"]))]
     content: String,
-    /// The status.
     #[schemars(extend("x-aliases" = ["state"], "x-fallback" = "pending"))]
     #[serde(default)]
     status: Status,

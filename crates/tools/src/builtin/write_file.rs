@@ -46,7 +46,6 @@ pub(crate) struct Args {
     /// Missing directories are created.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
-    /// The content.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text", "file_content", "new_content", "code", "data"]))]
     content: String,
 }
