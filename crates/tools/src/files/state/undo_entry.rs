@@ -132,6 +132,11 @@ impl FileOperation {
         }
     }
 
+    /// Returns whether the operation left a file or link, which an undo removes or replaces.
+    pub(in crate::files) fn left_content(&self) -> bool {
+        matches!(self, Self::Created { .. } | Self::CreatedLink { .. } | Self::Replaced { .. })
+    }
+
     /// Returns the paths that the operation changed.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         let from = match self {
