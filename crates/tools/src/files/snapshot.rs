@@ -14,6 +14,7 @@ use std::collections::hash_map::Entry;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use callboard_sandbox::is_placeholder_at;
 
@@ -22,7 +23,7 @@ use crate::files::system::{Dir, EntryMetadata, FileKind, PinnedDirectory, file_c
 use crate::files::walk::{EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder};
 use crate::files::workspace::git::git_folders;
 use crate::files::workspace::{Workspace, guard};
-use crate::limits::{MAX_REPOSITORY_STATE_BYTES, MAX_SNAPSHOT_ENTRIES, MAX_SNAPSHOT_TIME};
+use crate::limits::{MAX_REPOSITORY_STATE_BYTES, MAX_SNAPSHOT_ENTRIES};
 
 pub(crate) use self::record::RecordedChanges;
 
@@ -36,6 +37,7 @@ pub(crate) struct Snapshot {
     entries: Arc<SnapshotEntries>,
     copies: Arc<ContentCopies>,
     repositories: Vec<RepositoryState>,
+    time_limit: Duration,
 }
 
 /// The reason why the changes of a command are not recorded.
@@ -58,8 +60,8 @@ pub(crate) enum NoSnapshot {
 type RepositoryState = (PathBuf, [Option<(u64, Vec<u8>)>; 3]);
 
 impl Snapshot {
-    /// Makes a snapshot of the project folders. Blocks. No entry is read after the time limit of a
-    /// snapshot.
+    /// Makes a snapshot of the project folders. Blocks. Neither this method nor
+    /// [`record_changes`](Self::record_changes) reads an entry after the time limit.
     ///
     /// # Errors
     ///
@@ -67,6 +69,7 @@ impl Snapshot {
     /// snapshot.
     pub(crate) fn take(
         workspace: &Workspace,
+        time_limit: Duration,
         is_cancelled: &IsCancelled<'_>,
     ) -> Result<Self, NoSnapshot> {
         let store = workspace.snapshot_store();
@@ -75,12 +78,12 @@ impl Snapshot {
         if store.is_too_large_in(prompt) {
             return Err(NoSnapshot::TooLarge { is_repeated: true });
         }
-        let taken = Self::take_with_copies(workspace, is_cancelled);
+        let take = || Self::take_with_copies(workspace, time_limit, is_cancelled);
         // The copies may have become full although many of them are outdated. The next attempt starts
         // with no copies then. If it takes too long, the first snapshot can still be used.
-        let taken = match taken {
+        let taken = match take() {
             Ok(snapshot) if snapshot.copies.is_full() && store.is_restart_due() => {
-                Self::take_with_copies(workspace, is_cancelled).or(Ok(snapshot))
+                take().or(Ok(snapshot))
             }
             taken => taken,
         };
@@ -92,6 +95,7 @@ impl Snapshot {
 
     fn take_with_copies(
         workspace: &Workspace,
+        time_limit: Duration,
         is_cancelled: &IsCancelled<'_>,
     ) -> Result<Self, NoSnapshot> {
         let (store, undo_store) = (workspace.snapshot_store(), workspace.undo_store());
@@ -102,7 +106,7 @@ impl Snapshot {
         })?;
         let (started, undo_entries) = (file_clock_now(), undo_store.entry_count());
         let mut entries = SnapshotEntries::with_capacity(earlier.len());
-        let scanned = scan(workspace, is_cancelled, &mut |path, dir, metadata| {
+        let scanned = scan(workspace, time_limit, is_cancelled, &mut |path, dir, metadata| {
             if let Entry::Vacant(place) = entries.entry(path) {
                 let (path, earlier) = (place.key(), earlier.get(place.key()));
                 let entry = SnapshotEntry::read(dir, path, metadata, earlier, &copies, started);
@@ -120,7 +124,7 @@ impl Snapshot {
         scanned?;
         let repositories = repository_states(workspace);
         let taken = file_clock_now();
-        Ok(Self { taken, undo_entries, entries, copies, repositories })
+        Ok(Self { taken, undo_entries, entries, copies, repositories, time_limit })
     }
 }
 
@@ -129,13 +133,11 @@ impl Snapshot {
 /// sandboxed commands.
 fn scan(
     workspace: &Workspace,
+    time_limit: Duration,
     is_cancelled: &IsCancelled<'_>,
     visit: &mut dyn FnMut(PathBuf, &Dir, EntryMetadata),
 ) -> Result<(), NoSnapshot> {
-    // Tests run beside other work.
-    let limit = if cfg!(test) { 20 * MAX_SNAPSHOT_TIME } else { MAX_SNAPSHOT_TIME };
-    let budget = SearchBudget::new(is_cancelled).with_time_limit(limit);
-    let agent_folders: Vec<_> = guard::agent_folders(workspace).collect();
+    let budget = SearchBudget::new(is_cancelled).with_time_limit(time_limit);
     let mut count = 0;
     for root in workspace.roots() {
         let walk = workspace.resolve_path(root).and_then(|at| {
@@ -143,6 +145,8 @@ fn scan(
         });
         // A project folder may have been removed.
         let Ok(walk) = walk else { continue };
+        let agent_folders = guard::agent_folders(workspace);
+        let agent_folders: Vec<_> = agent_folders.filter(|it| it.starts_with(root)).collect();
         let mut walk = walk.without_generated_folders();
         while let Some(found) = walk.next() {
             let (Some(dir), path) = (walk.current_directory(), walk.absolute(&found.path)) else {

@@ -16,7 +16,9 @@ use crate::files::snapshot::{NoSnapshot, RecordedChanges, Snapshot};
 use crate::files::state::undo_entry::{FileOperation, ModeChange};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::open::read_link;
-use crate::limits::{MAX_RECORDED_CHANGES, MAX_RECORDED_CHANGES_SHOWN, MAX_SNAPSHOT_ENTRIES};
+use crate::limits::{
+    MAX_RECORDED_CHANGES, MAX_RECORDED_CHANGES_SHOWN, MAX_SNAPSHOT_ENTRIES, MAX_SNAPSHOT_TIME,
+};
 use crate::note::Note;
 use crate::shown_changes::{content_and_patch_for_computed_changes, notes_to_content};
 use crate::tool::{Invocation, ToolOutput, redact_secrets};
@@ -38,7 +40,7 @@ impl ChangeRecording {
     pub(super) async fn begin(invocation: Invocation<'_>) -> Result<Self, ToolError> {
         let cancel = invocation.call.cancel_token().clone();
         let snapshot = invocation.context.run_blocking(move |workspace| {
-            let taken = Snapshot::take(workspace, &|| cancel.is_cancelled());
+            let taken = Snapshot::take(workspace, MAX_SNAPSHOT_TIME, &|| cancel.is_cancelled());
             Ok(taken.map(Arc::new))
         });
         let snapshot = Some(snapshot.await?);
@@ -208,6 +210,8 @@ fn summary(changes: &RecordedChanges, notes: &[Note], workspace: &Workspace) -> 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::files::undo::UndoPlan;
     use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
@@ -217,7 +221,7 @@ mod tests {
     fn changes_are_recorded_if_the_call_is_dropped() {
         let TestWorkspace { workspace, outer: _outer } = test_workspace_with_undo(&[("a", "A")]);
         let workspace = Arc::new(workspace);
-        let snapshot = Snapshot::take(&workspace, &|| false).map(Arc::new);
+        let snapshot = Snapshot::take(&workspace, Duration::from_secs(60), &|| false).map(Arc::new);
         std::fs::write(workspace.cwd().join("a"), "changed").unwrap();
         let rules = Rules::default();
         drop(ChangeRecording { workspace: workspace.clone(), rules, snapshot: Some(snapshot) });

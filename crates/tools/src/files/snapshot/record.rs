@@ -76,20 +76,22 @@ enum OtherChange {
 }
 
 impl OtherChange {
-    fn of_operation(operation: &FileOperation, left: &mut HashMap<PathBuf, Self>) {
+    /// Returns the changed paths of an operation.
+    fn of_operation(operation: &FileOperation) -> impl Iterator<Item = (PathBuf, Self)> {
+        let mut from = None;
         let change = match operation {
             FileOperation::Created { hash_after, .. }
             | FileOperation::Replaced { hash_after, .. }
             | FileOperation::CreatedLink { hash_after, .. } => Self::Content(*hash_after),
             FileOperation::CreatedDirectory(_) => Self::Directory,
             FileOperation::Deleted { .. } => Self::Nothing,
-            FileOperation::Moved { from, .. } => {
-                left.insert(from.clone(), Self::Nothing);
-                Self::MovedFrom(from.clone())
+            FileOperation::Moved { from: moved, .. } => {
+                from = Some((moved.clone(), Self::Nothing));
+                Self::MovedFrom(moved.clone())
             }
             FileOperation::Unrecoverable { .. } => Self::Unknown,
         };
-        left.insert(operation.affected_path().to_owned(), change);
+        from.into_iter().chain([(operation.affected_path().to_owned(), change)])
     }
 }
 
@@ -108,7 +110,7 @@ impl Snapshot {
         };
         let undo_store = workspace.undo_store();
         let mut now = SnapshotEntries::with_capacity(self.entries.len());
-        let scanned = scan(workspace, &|| false, &mut |path, dir, metadata| {
+        let scanned = scan(workspace, self.time_limit, &|| false, &mut |path, dir, metadata| {
             let entry = SnapshotEntry::without_copy(dir, &path, metadata);
             now.insert(path, entry);
         });
@@ -121,14 +123,13 @@ impl Snapshot {
             }
             return Err(why);
         }
+        // The newest entry is the first.
         let others = undo_store.entries_after(self.undo_entries);
-        let mut left_by_others = HashMap::new();
-        let is_known = |operation: &&FileOperation| {
-            let is_root = workspace.roots().any(|root| root == operation.affected_path());
-            !(is_root && matches!(operation, FileOperation::Unrecoverable { .. }))
-        };
-        let others = others.iter().rev().flat_map(|entry| &entry.operations).filter(is_known);
-        others.for_each(|operation| OtherChange::of_operation(operation, &mut left_by_others));
+        let others = others.iter().rev().flat_map(|entry| &entry.operations);
+        // Changes that could not be found are no reason to ignore the rest of a project folder.
+        let is_root = |path: &Path| workspace.roots().any(|root| root == path);
+        let is_found = |operation: &&FileOperation| !matches!(operation, FileOperation::Unrecoverable { path } if is_root(path));
+        let left_by_others = others.filter(is_found).flat_map(OtherChange::of_operation).collect();
         let mut comparison = Comparison {
             snapshot: self,
             workspace,

@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use acp_types::Operation;
 use pretty_assertions::assert_eq;
@@ -27,6 +28,9 @@ use crate::limits::{
     MAX_SNAPSHOT_FILE_BYTES,
 };
 
+/// A time limit that no test reaches.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
 fn workspace_with(tree: &Tree) -> TestWorkspace {
     let test = test_workspace_with_undo(&[]);
     trees::create(test.workspace.cwd(), tree);
@@ -38,17 +42,7 @@ fn read(test: &TestWorkspace) -> Tree {
 }
 
 fn take(test: &TestWorkspace) -> Snapshot {
-    Snapshot::take(&test.workspace, &|| false).unwrap()
-}
-
-/// Takes a snapshot of many contents. A slow disk may end the first attempts.
-fn take_slowly(test: &TestWorkspace) -> Snapshot {
-    loop {
-        match Snapshot::take(&test.workspace, &|| false) {
-            Err(NoSnapshot::TimedOut) => {}
-            taken => break taken.unwrap(),
-        }
-    }
+    Snapshot::take(&test.workspace, TIME_LIMIT, &|| false).unwrap()
 }
 
 fn record(snapshot: &Snapshot, test: &TestWorkspace) -> RecordedChanges {
@@ -193,8 +187,25 @@ fn a_rewind_undoes_the_changes_of_commands_and_edits() {
     let at = test.resolve("a");
     let two = crate::files::write::PreImage::Bytes(b"two".to_vec());
     crate::files::write::atomic_write(&test.workspace, &at, b"three", &two).unwrap();
-    RewindPlan::before_prompt(&test.workspace, 1).unwrap().run(&test.workspace).unwrap();
+    let plan = |prompt| RewindPlan::before_prompt(&test.workspace, prompt).unwrap();
+    // Another program may have made a part of a command's changes.
+    let kept = test.workspace.undo_store().session_folder();
+    assert_eq!(plan(2).folder_of_replaced_files(&test.workspace), None);
+    assert_eq!(plan(1).folder_of_replaced_files(&test.workspace), kept);
+    plan(1).run(&test.workspace).unwrap();
     assert_eq!(read(&test), before);
+}
+
+#[test]
+fn a_rewind_that_changes_no_file_of_a_command_keeps_none() {
+    let test = workspace_with(&tree([("a", file("one", 0o644))]));
+    test.workspace.begin_prompt(1);
+    let snapshot = take(&test);
+    fs::write(test.path("a"), "two").unwrap();
+    record(&snapshot, &test);
+    fs::write(test.path("a"), "by the user").unwrap();
+    let plan = RewindPlan::before_prompt(&test.workspace, 1).unwrap();
+    assert_eq!(plan.folder_of_replaced_files(&test.workspace), None);
 }
 
 #[test]
@@ -319,7 +330,7 @@ fn removed_contents_beyond_the_limit_are_named() {
     let fitting = usize::try_from(MAX_RECORDED_BYTES / MAX_SNAPSHOT_FILE_BYTES).unwrap();
     let names: Vec<_> = (0..fitting + 2).map(|it| it.to_string()).collect();
     names.iter().for_each(|name| test.write(name, &large));
-    let snapshot = take_slowly(&test);
+    let snapshot = take(&test);
     names.iter().for_each(|name| fs::remove_file(test.path(name)).unwrap());
     let recorded = record(&snapshot, &test);
     assert_eq!((recorded.paths().count(), recorded.unrecorded.len()), (fitting, 2));
@@ -336,11 +347,11 @@ fn copies_start_again_when_they_are_full() {
         let mut entries = snapshot.entries.values();
         entries.all(|entry| matches!(entry.content, EntryContent::File(Some(_))))
     };
-    let first = take_slowly(&test);
+    let first = take(&test);
     assert!(is_complete(&first));
     large[0] = b'y';
     (0..count / 2).for_each(|it| test.write(&it.to_string(), &large));
-    assert!(is_complete(&take_slowly(&test)));
+    assert!(is_complete(&take(&test)));
     // Earlier snapshots keep their copies.
     let name = test.path("0");
     let EntryContent::File(Some(copy)) = &first.entries[&name].content else { panic!("no copy") };
@@ -348,7 +359,7 @@ fn copies_start_again_when_they_are_full() {
     // A project that does not fit is not read twice for each command.
     (count..count * 2).for_each(|it| test.write(&it.to_string(), &large));
     wait_until_settled();
-    let (one, other) = (take_slowly(&test), take_slowly(&test));
+    let (one, other) = (take(&test), take(&test));
     assert!(!is_complete(&one) && Arc::ptr_eq(&one.copies, &other.copies));
 }
 
@@ -359,7 +370,7 @@ fn files_with_the_same_content_do_not_count() {
     let large = vec![b'x'; usize::try_from(MAX_SNAPSHOT_FILE_BYTES).unwrap()];
     let count = MAX_RECORDED_BYTES / MAX_SNAPSHOT_FILE_BYTES + 1;
     (0..count).for_each(|it| test.write(&it.to_string(), &large));
-    let snapshot = take_slowly(&test);
+    let snapshot = take(&test);
     (0..count).for_each(|it| test.write(&it.to_string(), &large));
     fs::write(test.path("z"), "two").unwrap();
     let recorded = record(&snapshot, &test);
@@ -671,16 +682,34 @@ fn a_project_with_too_many_entries_has_no_snapshots() {
     let test = workspace_with(&tree([]));
     fs::create_dir(test.path("folder")).unwrap();
     (0..MAX_SNAPSHOT_ENTRIES).for_each(|it| test.write(&format!("folder/{it}"), ""));
-    let taken = || Snapshot::take(&test.workspace, &|| false);
+    let taken = || Snapshot::take(&test.workspace, TIME_LIMIT, &|| false);
     let refused = |is_repeated| move |why| why == NoSnapshot::TooLarge { is_repeated };
-    // A slow disk may end a snapshot.
-    while taken().is_err_and(|why| why == NoSnapshot::TimedOut) {}
+    assert!(taken().is_err_and(refused(false)));
     assert!(taken().is_err_and(refused(true)));
     test.workspace.begin_prompt(2);
-    assert!(taken().is_err_and(|why| why != NoSnapshot::TooLarge { is_repeated: true }));
+    assert!(taken().is_err_and(refused(false)));
     fs::remove_dir_all(test.path("folder")).unwrap();
     test.workspace.begin_prompt(3);
     assert!(taken().is_ok());
+}
+
+#[test]
+fn nothing_is_read_after_the_time_limit() {
+    let test = workspace_with(&tree([("a", file("A", 0o644))]));
+    let taken = Snapshot::take(&test.workspace, Duration::ZERO, &|| false);
+    assert_eq!(taken.unwrap_err(), NoSnapshot::TimedOut);
+    let snapshot = take(&test);
+    fs::write(test.path("a"), "changed").unwrap();
+    record(&snapshot, &test);
+    for _ in 0..2 {
+        let snapshot = Snapshot { time_limit: Duration::ZERO, ..take(&test) };
+        let recorded = snapshot.record_changes(&test.workspace, &|_| true);
+        assert_eq!(recorded.unwrap_err(), NoSnapshot::TimedOut);
+    }
+    // One entry is enough for both commands.
+    assert_eq!(undo(&test), [test.workspace.cwd()]);
+    assert_eq!(undo(&test), Vec::<PathBuf>::new());
+    assert_eq!(test.read("a"), "A");
 }
 
 /// A later snapshot copies only the files that have changed.
