@@ -237,9 +237,9 @@ pub(crate) const MAX_SNAPSHOT_BYTES: u64 = 64 * 1024 * 1024;
 /// copies have become full of outdated contents, the folders are read twice before the command.
 pub(crate) const MAX_SNAPSHOT_TIME: Duration = Duration::from_millis(300);
 
-/// Maximum time for which an undo or a command waits until the changes of a cancelled command are
+/// Maximum time for which an undo or a command waits until the changes of earlier commands are
 /// recorded.
-pub(crate) const MAX_LATE_RECORDING_TIME: Duration = Duration::from_secs(2);
+pub(crate) const MAX_RECORDING_WAIT: Duration = Duration::from_secs(2);
 
 /// Maximum total size of the old and new contents of the files that one command changes if their
 /// changes are recorded.

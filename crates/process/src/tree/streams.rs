@@ -35,8 +35,8 @@ pub(crate) struct ChildOutput {
 pub(crate) struct OutputReader {
     output: File,
     stop_pipe: PipeReader,
-    /// The bytes of the last read, if the reader adds carriage returns to the lines of a terminal.
-    unprocessed: Option<Box<[u8]>>,
+    /// Whether the reader adds carriage returns to the lines of a terminal.
+    adds_carriage_returns: bool,
 }
 
 /// A guard: once it is dropped, its [`OutputReader`] does not wait for more output.
@@ -87,7 +87,7 @@ pub(crate) fn open_output(
     layout: StdioLayout,
 ) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
     let (stopped, reading) = io::pipe()?;
-    let mut unprocessed = None;
+    let mut adds_carriage_returns = false;
     let (source, output, terminal) = match layout {
         StdioLayout::Pipe | StdioLayout::Socket => {
             let (source, output) = io::pipe()?;
@@ -95,13 +95,11 @@ pub(crate) fn open_output(
         }
         StdioLayout::Terminal { cols, rows, typed } => {
             let (source, output, name) = open_terminal(cols, rows)?;
-            if !typed && turn_off_output_processing(&output)? {
-                unprocessed = Some(vec![0; TERMINAL_READ_BYTES].into());
-            }
+            adds_carriage_returns = !typed && turn_off_output_processing(&output)?;
             (source, output, name)
         }
     };
-    let source = OutputReader { output: source.into(), stop_pipe: stopped, unprocessed };
+    let source = OutputReader { output: source.into(), stop_pipe: stopped, adds_carriage_returns };
     Ok((
         source,
         StopReadOnDrop { _pipe: reading },
@@ -211,14 +209,18 @@ impl OutputReader {
     }
 
     fn read_once(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(unprocessed) = &mut self.unprocessed else { return self.output.read(buffer) };
-        let most = unprocessed.len().min(buffer.len() / 2);
-        let read = self.output.read(&mut unprocessed[..most])?;
+        if !self.adds_carriage_returns {
+            return self.output.read(buffer);
+        }
+        let mut lines = [0; TERMINAL_READ_BYTES];
+        // Each byte may become two.
+        let most = lines.len().min(buffer.len() / 2);
+        let read = self.output.read(&mut lines[..most])?;
         if has_other_mode(&self.output) {
-            buffer[..read].copy_from_slice(&unprocessed[..read]);
+            buffer[..read].copy_from_slice(&lines[..read]);
             return Ok(read);
         }
-        Ok(add_carriage_returns(&unprocessed[..read], buffer))
+        Ok(add_carriage_returns(&lines[..read], buffer))
     }
 }
 

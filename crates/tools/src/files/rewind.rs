@@ -83,7 +83,7 @@ impl RewindPlan {
     ///
     /// `not_permitted`, `io` if a file cannot be inspected.
     pub fn before_prompt(workspace: &Workspace, prompt: u32) -> Result<Self, ToolError> {
-        workspace.snapshot_store().wait_for_late_recordings();
+        workspace.snapshot_store().wait_for_recordings();
         let entries = workspace.undo_store().entries_since_prompt(prompt);
         let mut forecast = Forecast::new(workspace);
         for (_, entry) in &entries {

@@ -73,7 +73,7 @@ impl Snapshot {
         is_cancelled: &IsCancelled<'_>,
     ) -> Result<Self, NoSnapshot> {
         let store = workspace.snapshot_store();
-        store.wait_for_late_recordings();
+        store.wait_for_recordings();
         let prompt = workspace.undo_store().prompt();
         if store.is_too_large_in(prompt) {
             return Err(NoSnapshot::TooLarge { is_repeated: true });

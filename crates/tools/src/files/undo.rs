@@ -114,7 +114,7 @@ impl UndoPlan {
             let message = "There is nothing to undo: no file change of this session is kept.";
             ToolError::recoverable(ErrorCode::NotFound, message)
         };
-        workspace.snapshot_store().wait_for_late_recordings();
+        workspace.snapshot_store().wait_for_recordings();
         let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
         let (mut deeds, mut freed) = (Vec::new(), FreedPaths::default());
         let is_of_command = step.is_of_command;

@@ -85,7 +85,7 @@ impl Drop for ChangeRecording {
     fn drop(&mut self) {
         if let Some(Ok(snapshot)) = self.snapshot.take() {
             let (workspace, rules) = (self.workspace.clone(), mem::take(&mut self.rules));
-            let recording = workspace.snapshot_store().begin_late_recording();
+            let recording = workspace.snapshot_store().begin_recording();
             let record = move || {
                 let may_record = |path: &Path| workspace.judge_read(path, &rules) != Verdict::Deny;
                 drop(snapshot.record_changes(&workspace, &may_record));
@@ -111,7 +111,7 @@ async fn record(
 ) -> Result<Result<DescribedChanges, NoSnapshot>, ToolError> {
     let (call, titles) = (invocation.call.clone(), invocation.titles.clone());
     // The work begins at once, and goes on if the call ends.
-    let recording = invocation.context.workspace.snapshot_store().begin_late_recording();
+    let recording = invocation.context.workspace.snapshot_store().begin_recording();
     let recorded = invocation.context.run_blocking(move |workspace| {
         let may_record = |path: &Path| workspace.judge_read(path, &rules) != Verdict::Deny;
         let recorded = snapshot.record_changes(workspace, &may_record);

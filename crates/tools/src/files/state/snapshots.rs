@@ -1,7 +1,7 @@
 //! The entries of the last snapshot of a session, with copies of the files.
 
 mod copies;
-mod late_recordings;
+mod recordings;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use crate::files::system::{Dir, EntryMetadata, FileKind};
 use crate::limits::{MAX_SNAPSHOT_BYTES, MAX_SNAPSHOT_FILE_BYTES};
 use crate::lock::lock;
 
-use self::late_recordings::{LateRecording, LateRecordings};
+use self::recordings::{Recordings, RunningRecording};
 
 pub(in crate::files) use self::copies::{ContentCopies, ContentCopy};
 
@@ -21,7 +21,7 @@ pub(in crate::files) use self::copies::{ContentCopies, ContentCopy};
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotStore {
     last: Mutex<LastSnapshot>,
-    late_recordings: Arc<LateRecordings>,
+    recordings: Arc<Recordings>,
 }
 
 #[derive(Debug, Default)]
@@ -88,15 +88,15 @@ impl SnapshotStore {
         last.copies.as_ref().is_some_and(|it| it.is_full()) && last.is_restart_useful()
     }
 
-    /// Begins to record the changes of a call after its end.
-    pub(crate) fn begin_late_recording(&self) -> LateRecording {
-        LateRecording::begin(&self.late_recordings)
+    /// Announces a recording, which runs until the returned value is dropped.
+    pub(crate) fn begin_recording(&self) -> RunningRecording {
+        RunningRecording::begin(&self.recordings)
     }
 
-    /// Waits until the changes of ended calls are recorded, but no longer than
-    /// [`MAX_LATE_RECORDING_TIME`](crate::limits::MAX_LATE_RECORDING_TIME).
-    pub(in crate::files) fn wait_for_late_recordings(&self) {
-        self.late_recordings.wait();
+    /// Waits until the changes of all ended commands are recorded, but no longer than
+    /// [`MAX_RECORDING_WAIT`](crate::limits::MAX_RECORDING_WAIT).
+    pub(in crate::files) fn wait_for_recordings(&self) {
+        self.recordings.wait();
     }
 
     /// Sets the entries of the last snapshot, unless other copies are in use by now.
