@@ -148,13 +148,15 @@ async fn a_rejected_preview_changes_nothing() {
 async fn nothing_of_a_preview_remains_on_disk_or_mounted() {
     for permission in [PREVIEW, REJECT_CHANGES] {
         let Some(mut agent) = ready("ask", "", permission).await else { return };
-        run_line(&mut agent, CHANGES).await;
-        assert_eq!(agent.client.permission_requests.len(), 2);
         // The overlays are mounted in another namespace, which a remaining process would keep.
-        let temporary = agent.scratch.path(TEMPORARY).display().to_string();
+        let project = fs::canonicalize(agent.scratch.cwd()).unwrap().display().to_string();
+        let is_overlay = |line: &&str| line.contains(" overlay ") && line.contains(&project);
+        let mounts = format!("{CHANGES}\ngrep ' overlay ' /proc/self/mountinfo");
+        let (_, text) = run_line(&mut agent, &mounts).await;
+        assert!(text.lines().any(|line| is_overlay(&line)), "{text}");
+        assert_eq!(agent.client.permission_requests.len(), 2);
         let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
         let mounts = processes.filter_map(|it| fs::read_to_string(it.join("mountinfo")).ok());
-        let is_overlay = |line: &&str| line.contains(" overlay ") && line.contains(&temporary);
         for mounts in mounts {
             assert_eq!(mounts.lines().find(is_overlay), None);
         }

@@ -50,8 +50,8 @@ enum RepairedState {
 ///
 /// # Errors
 ///
-/// Returns an error if all of many projects are in the same state, so that the kills came too early or
-/// too late.
+/// Returns an error if many agents are killed and all projects are in the same state, so that the kills
+/// came too early or too late.
 pub(super) fn mixtures_after_kills(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let seed = built.seed.take_value();
     let states = thread::scope(|threads| {
@@ -66,21 +66,23 @@ pub(super) fn mixtures_after_kills(built: &ReleasePrograms, n: u32) -> Result<f6
         all.into_iter().map(|run| join(run.join())).collect::<Result<Vec<_>, TaskError>>()
     });
     let states = states?.concat();
-    let count = |wanted| states.iter().filter(|state| **state == wanted).count();
-    let (old, new) = (count(RepairedState::Old), count(RepairedState::New));
+    let killed = |wanted| states.iter().filter(|state| **state == (true, wanted)).count();
+    let (old, new) = (killed(RepairedState::Old), killed(RepairedState::New));
     if n >= MANY_AGENTS && (old == 0 || new == 0) {
         let message =
-            format!("{old} projects are in their old state, and {new} in their new state");
+            format!("of the killed agents, {old} left an old project and {new} a new one");
         return Err(TaskError::Failed(message));
     }
-    Ok(count(RepairedState::Mixed) as f64)
+    let is_mixed = |(_, state): &&(bool, RepairedState)| *state == RepairedState::Mixed;
+    Ok(states.iter().filter(is_mixed).count() as f64)
 }
 
+/// Returns whether the agent was killed while it applied the changes, and the state of the project.
 fn state_after_kill(
     built: &ReleasePrograms,
     seed: u64,
     number: u32,
-) -> Result<RepairedState, TaskError> {
+) -> Result<(bool, RepairedState), TaskError> {
     let scratch = ScratchFolders::new(&format!("preview-kills-{number}"))?;
     let cannot_use = |error: io::Error| TaskError::Failed(error.to_string());
     let project = scratch.cwd().join("project");
@@ -96,13 +98,13 @@ fn state_after_kill(
     let write_delay = Duration::from_micros(random.next_below(MAX_WRITE_DELAY_MICROS));
     let replaces = random.next_below(2) == 0;
     let client = start()?;
-    thread::scope(|threads| {
+    let was_killed = thread::scope(|threads| {
         let editor = threads.spawn(|| {
             thread::sleep(write_delay);
             write_as_editor(&project, replaces)
         });
         let run = client.run_prompt_until_kill(COMMAND, kill_delay);
-        join(editor.join().map(|written| written.map_err(cannot_use))).and(run).map(drop)
+        join(editor.join().map(|written| written.map_err(cannot_use))).and(run)
     })?;
     // The first call of the next agent repairs the project. Its sandbox removes the placeholders of
     // a command that ran when its agent was killed.
@@ -115,11 +117,12 @@ fn state_after_kill(
         files.remove(&OsString::from(EDITED));
         files
     };
-    Ok(match is_possible {
+    let state = match is_possible {
         true if found == without_edited(old) => RepairedState::Old,
         true if found == without_edited(new) => RepairedState::New,
         _ => RepairedState::Mixed,
-    })
+    };
+    Ok((was_killed, state))
 }
 
 fn text_of(word: &str) -> String {
