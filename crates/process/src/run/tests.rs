@@ -367,6 +367,18 @@ async fn a_command_that_waits_for_input_is_ended_and_one_that_is_silent_is_not()
     }
 }
 
+/// A terminal for input keeps its output processing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_without_input_does_not_process_output() {
+    let line = "stty -a </dev/tty | tr ' ;' '\\n\\n' | grep opost";
+    let size = WindowSize::default();
+    for (streams, expected) in
+        [(Streams::Terminal(size), "-opost\n"), (Streams::Interactive(size), "opost\n")]
+    {
+        check_streams(Supervision::Helper, streams, line, 0, expected).await;
+    }
+}
+
 /// The reader does what a terminal does, until the command changes the mode of the terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_of_a_terminal_end_in_a_carriage_return_and_a_line_feed() {

@@ -162,15 +162,13 @@ fn has_other_mode(terminal: &File) -> bool {
 /// Adds a carriage return before each line feed. Returns the number of bytes in `to`.
 fn add_carriage_returns(from: &[u8], to: &mut [u8]) -> usize {
     let mut written = 0;
-    for line in from.split_inclusive(|byte| *byte == b'\n') {
-        let (text, end) = match line.split_last() {
-            Some((b'\n', text)) => (text, &b"\r\n"[..]),
-            _ => (line, &b""[..]),
-        };
-        for part in [text, end] {
-            to[written..written + part.len()].copy_from_slice(part);
-            written += part.len();
+    for &byte in from {
+        if byte == b'\n' {
+            to[written] = b'\r';
+            written += 1;
         }
+        to[written] = byte;
+        written += 1;
     }
     written
 }

@@ -84,12 +84,15 @@ struct RecordingTimes {
     updates: u32,
 }
 
-/// Reads the output of the same command from the same kind of streams and writes the same file,
-/// with as little code as possible. The command runs in a new session, as in our implementation.
+/// Reads the output of the same command from the same kind of streams and writes it to a file, with as
+/// little code as possible. A terminal does not process the output, as in our implementation. The command runs in a new session, as in our implementation.
 /// Linux distributes CPU time by session, and a pipe between two sessions is slower.
 fn read_plainly(bytes: u64, streams: Streams, path: &Path) -> Duration {
     let begun = Instant::now();
-    let line = command(bytes);
+    let mut line = command(bytes);
+    if matches!(streams, Streams::Terminal(_)) {
+        line.insert_str(0, "stty -opost; ");
+    }
     let argv = ["/bin/bash", "--noprofile", "--norc", "-c", &line];
     if let Streams::Terminal(size) = streams {
         let size = PtySize { rows: size.rows, cols: size.cols, ..PtySize::default() };
