@@ -41,7 +41,6 @@ terminal-in = `{ $command }` in { $cwd } ausführen
 terminal-pending = Befehl ausführen
 
 terminal-list = Befehle im Hintergrund auflisten
-terminal-list-pending = Befehle im Hintergrund auflisten
 
 terminal-output = Nach `{ $command }` sehen
 terminal-output-ended = Nach `{ $command }` sehen, was zu Ende ist
@@ -51,7 +50,6 @@ terminal-input = `{ $text }` in `{ $command }` eingeben
 terminal-input-pending = In einen Befehl im Hintergrund eingeben
 
 terminal-wait = Auf `{ $command }` warten
-terminal-wait-pending = Auf einen Befehl im Hintergrund warten
 
 terminal-stop = `{ $command }` beenden
 terminal-stop-pending = Befehl im Hintergrund beenden

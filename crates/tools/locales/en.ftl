@@ -41,7 +41,6 @@ terminal-in = Run `{ $command }` in { $cwd }
 terminal-pending = Run a command
 
 terminal-list = List the commands in the background
-terminal-list-pending = List the commands in the background
 
 terminal-output = Look at `{ $command }`
 terminal-output-ended = Look at `{ $command }`, which has ended
@@ -51,7 +50,6 @@ terminal-input = Type `{ $text }` at `{ $command }`
 terminal-input-pending = Type at a command in the background
 
 terminal-wait = Wait for `{ $command }`
-terminal-wait-pending = Wait for a command in the background
 
 terminal-stop = Stop `{ $command }`
 terminal-stop-pending = Stop a command in the background

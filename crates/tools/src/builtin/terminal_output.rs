@@ -64,10 +64,7 @@ impl Tool for TerminalOutput {
     }
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
-        let Some(id) = &args.id else {
-            // While the call is streamed, the id may still come. An empty argument delays the title.
-            return CallDescription::new("terminal-list").with_argument("command", "");
-        };
+        let Some(id) = &args.id else { return CallDescription::new("terminal-list") };
         let command = context.workspace.background_commands().find_by_id(id.trim());
         let key = match command.is_none_or(|command| command.is_running()) {
             true if args.wait_ms.is_some() => "terminal-wait",
@@ -100,8 +97,8 @@ impl Tool for TerminalOutput {
     ) -> Result<ToolOutput, ToolError> {
         let Args { id, whole, wait_ms } = pinned.release(grant)?;
         let Some(id) = id else { return list_commands(invocation).await };
-        let command = find_command(&id, invocation.context)?;
         if let Some(wait) = wait_ms {
+            let command = find_command(&id, invocation.context)?;
             wait_for_end_or_input(&command, Duration::from_millis(wait), invocation).await?;
         }
         if whole == Some(true) {

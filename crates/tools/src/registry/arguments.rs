@@ -60,6 +60,9 @@ pub(super) fn describe_partial(
     args: &Map<String, Value>,
     describe: impl Fn(&Value) -> Option<CallDescription>,
 ) -> Option<CallDescription> {
+    if args.is_empty() {
+        return None;
+    }
     let required = schema["required"].as_array().into_iter().flatten();
     let is_text = |name: &&str| schema["properties"][*name]["type"] == "string";
     let missing = required.filter_map(Value::as_str).filter(|name| !args.contains_key(*name));
@@ -551,6 +554,7 @@ mod tests {
         let known = Some(vec![("path", "a.rs".to_owned())]);
         assert_eq!(describe_partial_args(&json!({"path": "a.rs"})), known);
         assert_eq!(describe_partial_args(&json!({"text": "x"})), None);
+        assert_eq!(describe_partial_args(&json!({})), None);
         assert_eq!(describe_partial_args(&json!({"path": 1, "text": "x"})), None);
         assert_eq!(describe_partial_args(&json!({"path": "", "text": "x"})), None);
         // The model gave the field under an alias. With an additional placeholder for the same
