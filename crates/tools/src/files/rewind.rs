@@ -83,7 +83,7 @@ impl RewindPlan {
     ///
     /// `not_permitted`, `io` if a file cannot be inspected.
     pub fn before_prompt(workspace: &Workspace, prompt: u32) -> Result<Self, ToolError> {
-        workspace.snapshot_store().wait_for_recordings();
+        workspace.snapshot_store().wait_for_recordings(&|| false);
         let entries = workspace.undo_store().entries_since_prompt(prompt);
         let mut forecast = Forecast::new(workspace);
         for (_, entry) in &entries {
@@ -161,7 +161,7 @@ impl RewindPlan {
 
     fn undo_entries(&self, workspace: &Workspace) -> Result<(), ToolError> {
         for number in &self.entries {
-            let plan = UndoPlan::for_last_change(workspace)?;
+            let plan = UndoPlan::for_last_entry(workspace)?;
             let is_kept = |path: &Path| self.kept.iter().any(|kept| kept.path == path);
             // Another program may change a file after the comparison of the fingerprints.
             if plan.number() != *number || !plan.skipped().all(|skipped| is_kept(&skipped.path)) {

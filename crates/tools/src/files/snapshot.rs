@@ -73,7 +73,7 @@ impl Snapshot {
         is_cancelled: &IsCancelled<'_>,
     ) -> Result<Self, NoSnapshot> {
         let store = workspace.snapshot_store();
-        store.wait_for_recordings();
+        store.wait_for_recordings(is_cancelled);
         let prompt = workspace.undo_store().prompt();
         if store.is_too_large_in(prompt) {
             return Err(NoSnapshot::TooLarge { is_repeated: true });
@@ -82,9 +82,7 @@ impl Snapshot {
         // The copies may have become full although many of them are outdated. The next attempt starts
         // with no copies then. If it takes too long, the first snapshot can still be used.
         let taken = match take() {
-            Ok(snapshot) if snapshot.copies.is_full() && store.is_restart_due() => {
-                take().or(Ok(snapshot))
-            }
+            Ok(snapshot) if store.is_restart_due() => take().or(Ok(snapshot)),
             taken => taken,
         };
         if let Err(NoSnapshot::TooLarge { .. }) = taken {

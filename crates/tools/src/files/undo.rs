@@ -101,7 +101,8 @@ pub(crate) struct SkippedRestore {
 }
 
 impl UndoPlan {
-    /// Prepares to undo the last change. Changes no file.
+    /// Prepares to undo the last change. Changes no file. Blocks, also until the changes of the last
+    /// command are recorded.
     ///
     /// If another program changed a file after this change, the file is skipped. This is not an
     /// error.
@@ -110,11 +111,16 @@ impl UndoPlan {
     ///
     /// `not_found` if there is nothing to undo; `not_permitted`, `io`.
     pub fn for_last_change(workspace: &Workspace) -> Result<Self, ToolError> {
+        workspace.snapshot_store().wait_for_recordings(&|| false);
+        Self::for_last_entry(workspace)
+    }
+
+    /// Prepares to undo the last change that is recorded.
+    pub(super) fn for_last_entry(workspace: &Workspace) -> Result<Self, ToolError> {
         let nothing = || {
             let message = "There is nothing to undo: no file change of this session is kept.";
             ToolError::recoverable(ErrorCode::NotFound, message)
         };
-        workspace.snapshot_store().wait_for_recordings();
         let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
         let (mut deeds, mut freed) = (Vec::new(), FreedPaths::default());
         let is_of_command = step.is_of_command;

@@ -9,6 +9,7 @@
 //! The ignore files of parent directories apply too, up to the top directory of the repository. The
 //! user's global ignore file is not read. Hidden files are included, but `.git` is always omitted.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::num::NonZeroUsize;
@@ -110,7 +111,7 @@ struct OpenDirectory {
 }
 
 /// The names of folders whose content tools generate.
-pub(crate) const GENERATED_FOLDERS: &[&str] = &[
+const GENERATED_FOLDERS: &[&str] = &[
     ".cache",
     ".git",
     ".gradle",
@@ -131,6 +132,11 @@ pub(crate) const GENERATED_FOLDERS: &[&str] = &[
     "target",
     "venv",
 ];
+
+/// Returns whether a folder with this name has content that tools generate.
+pub(crate) fn is_generated_folder(name: &OsStr) -> bool {
+    GENERATED_FOLDERS.iter().any(|generated| name == *generated)
+}
 
 /// Number of entries that are read from a directory between two checks of the budget.
 const ENTRIES_PER_BUDGET_CHECK: u32 = 256;
@@ -308,9 +314,8 @@ impl Iterator for Walk<'_> {
                 continue;
             };
             let path = level.path.join(&name);
-            let is_generated = || GENERATED_FOLDERS.iter().any(|generated| name == *generated);
             if name == ".git"
-                || self.omits_generated && kind == FileKind::Directory && is_generated()
+                || self.omits_generated && kind == FileKind::Directory && is_generated_folder(&name)
                 || self.is_ignored(&path, kind)
             {
                 continue;

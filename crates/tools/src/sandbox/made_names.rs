@@ -8,7 +8,7 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::files::walk::GENERATED_FOLDERS;
+use crate::files::walk::is_generated_folder;
 use crate::limits::{MADE_NAMES_DEADLINE, MAX_MADE_NAMES};
 
 /// A time of the clock that the system uses for the change times of files.
@@ -44,7 +44,7 @@ impl MadeNames {
                 if is_made(&entry, is_hidden, since) {
                     names.push(entry.path());
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
-                    && !GENERATED_FOLDERS.iter().any(|generated| name == *generated)
+                    && !is_generated_folder(&name)
                 {
                     let may_be_moved = entry.metadata().is_ok_and(|it| may_be_moved(&it, since));
                     let since = if may_be_moved { ChangeTime::EARLIEST } else { since };

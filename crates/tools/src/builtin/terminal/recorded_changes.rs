@@ -31,8 +31,7 @@ pub(super) struct ChangeRecording {
     workspace: Arc<Workspace>,
     /// The rules of the session when the command was started.
     rules: Rules,
-    /// `None` after the changes were recorded.
-    snapshot: Option<Result<Arc<Snapshot>, NoSnapshot>>,
+    snapshot: Result<Snapshot, NoSnapshot>,
 }
 
 impl ChangeRecording {
@@ -40,10 +39,9 @@ impl ChangeRecording {
     pub(super) async fn begin(invocation: Invocation<'_>) -> Result<Self, ToolError> {
         let cancel = invocation.call.cancel_token().clone();
         let snapshot = invocation.context.run_blocking(move |workspace| {
-            let taken = Snapshot::take(workspace, MAX_SNAPSHOT_TIME, &|| cancel.is_cancelled());
-            Ok(taken.map(Arc::new))
+            Ok(Snapshot::take(workspace, MAX_SNAPSHOT_TIME, &|| cancel.is_cancelled()))
         });
-        let snapshot = Some(snapshot.await?);
+        let snapshot = snapshot.await?;
         let rules = invocation.call.session().update(|session, _| session.rules().clone());
         Ok(Self { workspace: invocation.context.workspace.clone(), rules, snapshot })
     }
@@ -56,10 +54,9 @@ impl ChangeRecording {
         output: &mut ToolOutput,
         invocation: Invocation<'_>,
     ) -> Result<(), ToolError> {
-        let recorded = match self.snapshot.take() {
-            Some(Ok(snapshot)) => record(snapshot, mem::take(&mut self.rules), invocation).await?,
-            Some(Err(why)) => Err(why),
-            None => Err(NoSnapshot::Cancelled),
+        let recorded = match self.take_snapshot() {
+            Ok(snapshot) => record(snapshot, mem::take(&mut self.rules), invocation).await?,
+            Err(why) => Err(why),
         };
         match recorded {
             Ok(DescribedChanges { content, text }) => {
@@ -79,11 +76,16 @@ impl ChangeRecording {
         }
         Ok(())
     }
+
+    /// Returns the snapshot, so that nothing is recorded when this value is dropped.
+    fn take_snapshot(&mut self) -> Result<Snapshot, NoSnapshot> {
+        mem::replace(&mut self.snapshot, Err(NoSnapshot::Cancelled))
+    }
 }
 
 impl Drop for ChangeRecording {
     fn drop(&mut self) {
-        if let Some(Ok(snapshot)) = self.snapshot.take() {
+        if let Ok(snapshot) = self.take_snapshot() {
             let (workspace, rules) = (self.workspace.clone(), mem::take(&mut self.rules));
             let recording = workspace.snapshot_store().begin_recording();
             let record = move || {
@@ -105,7 +107,7 @@ struct DescribedChanges {
 
 /// Records and describes the changes since a snapshot.
 async fn record(
-    snapshot: Arc<Snapshot>,
+    snapshot: Snapshot,
     rules: Rules,
     invocation: Invocation<'_>,
 ) -> Result<Result<DescribedChanges, NoSnapshot>, ToolError> {
@@ -212,23 +214,30 @@ fn summary(changes: &RecordedChanges, notes: &[Note], workspace: &Workspace) -> 
 mod tests {
     use std::time::Duration;
 
+    use acp_lifecycle::rules::{FileAccess, Matcher, PathGlob, Rule, RuleScope};
+
     use super::*;
     use crate::files::undo::UndoPlan;
     use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
 
-    /// A call that is cancelled may be dropped at any time.
+    /// A call that is cancelled may be dropped at any time. The rules then still hold.
     #[test]
     fn changes_are_recorded_if_the_call_is_dropped() {
-        let TestWorkspace { workspace, outer: _outer } = test_workspace_with_undo(&[("a", "A")]);
+        let files = [("a", "A"), ("secret", "S")];
+        let TestWorkspace { workspace, outer: _outer } = test_workspace_with_undo(&files);
         let workspace = Arc::new(workspace);
-        let snapshot = Snapshot::take(&workspace, Duration::from_secs(60), &|| false).map(Arc::new);
-        std::fs::write(workspace.cwd().join("a"), "changed").unwrap();
-        let rules = Rules::default();
-        drop(ChangeRecording { workspace: workspace.clone(), rules, snapshot: Some(snapshot) });
+        let snapshot = Snapshot::take(&workspace, Duration::from_secs(60), &|| false);
+        let paths = files.map(|(name, _)| workspace.cwd().join(name));
+        paths.iter().for_each(|path| std::fs::write(path, "changed").unwrap());
+        let glob = PathGlob::parse(paths[1].to_str().unwrap()).unwrap();
+        let matcher = Matcher::Path { access: FileAccess::Read, glob };
+        let mut rules = Rules::default();
+        rules.add_rule(Rule::new(RuleScope::Session, matcher, Verdict::Deny));
+        drop(ChangeRecording { workspace: workspace.clone(), rules, snapshot });
         // An undo waits for the recording.
         let plan = UndoPlan::for_last_change(&workspace).unwrap();
-        assert_eq!(plan.changes().count(), 1);
-        let (_, entry) = workspace.undo_store().last().unwrap();
-        assert_eq!(entry.operations[0].affected_path(), workspace.cwd().join("a"));
+        assert_eq!(plan.affected_paths().collect::<Vec<_>>(), [(&*paths[0], false)]);
+        let skipped: Vec<_> = plan.skipped().map(|skipped| &skipped.path).collect();
+        assert_eq!(skipped, [&paths[1]]);
     }
 }

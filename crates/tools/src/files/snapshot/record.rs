@@ -13,6 +13,7 @@ use acp_types::{FileChange, Operation, diff};
 use super::{NoSnapshot, Snapshot, creation_time, repository_states, scan};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
+use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::snapshots::{EntryContent, SnapshotEntries, SnapshotEntry};
 use crate::files::state::undo_entry::{Backup, FileOperation, ModeChange, UndoEntry};
 use crate::files::system::{
@@ -21,7 +22,6 @@ use crate::files::system::{
 use crate::files::workspace::Workspace;
 use crate::limits::{
     MAX_DIFF_TIME, MAX_RECORDED_BYTES, MAX_RECORDED_CHANGES, MAX_SNAPSHOT_FILE_BYTES,
-    MAX_WHOLE_FILE_BYTES,
 };
 
 /// The changes since a snapshot, after they were recorded.
@@ -45,12 +45,12 @@ struct Comparison<'a> {
     workspace: &'a Workspace,
     may_record: &'a dyn Fn(&Path) -> bool,
     now: SnapshotEntries,
-    /// The ids of the entries that the snapshot contains completely, as soon as they are needed.
+    /// The ids of the entries that the snapshot contains completely, computed at the first use.
     known_ids: OnceCell<HashSet<FileId>>,
     /// The ids of the files with several names whose change is recorded.
     recorded_ids: HashSet<FileId>,
-    /// The results of the changes that other calls have made since the snapshot.
-    left_by_others: HashMap<PathBuf, OtherChange>,
+    /// The last changes that other calls have made since the snapshot.
+    changed_by_others: HashMap<&'a Path, &'a FileOperation>,
     /// The entries of the snapshot by their parents, after the first removal of a directory.
     children: OnceCell<HashMap<Option<&'a Path>, Vec<Entry<'a>>>>,
     /// Number of bytes that may still be recorded.
@@ -59,40 +59,6 @@ struct Comparison<'a> {
     additions: Vec<FileOperation>,
     files: Vec<FileOperation>,
     unrecorded: Vec<PathBuf>,
-}
-
-/// The result of the change of a path by another call.
-#[derive(Debug, PartialEq, Eq)]
-enum OtherChange {
-    Nothing,
-    /// A file or link whose content or target has this hash.
-    Content(ContentHash),
-    /// A directory that the call has created.
-    Directory,
-    /// The entry that was at this path, with all its content.
-    MovedFrom(PathBuf),
-    /// An unknown entry with all its content.
-    Unknown,
-}
-
-impl OtherChange {
-    /// Returns the changed paths of an operation.
-    fn of_operation(operation: &FileOperation) -> impl Iterator<Item = (PathBuf, Self)> {
-        let mut from = None;
-        let change = match operation {
-            FileOperation::Created { hash_after, .. }
-            | FileOperation::Replaced { hash_after, .. }
-            | FileOperation::CreatedLink { hash_after, .. } => Self::Content(*hash_after),
-            FileOperation::CreatedDirectory(_) => Self::Directory,
-            FileOperation::Deleted { .. } => Self::Nothing,
-            FileOperation::Moved { from: moved, .. } => {
-                from = Some((moved.clone(), Self::Nothing));
-                Self::MovedFrom(moved.clone())
-            }
-            FileOperation::Unrecoverable { .. } => Self::Unknown,
-        };
-        from.into_iter().chain([(operation.affected_path().to_owned(), change)])
-    }
 }
 
 impl Snapshot {
@@ -129,7 +95,10 @@ impl Snapshot {
         // Changes that could not be found are no reason to ignore the rest of a project folder.
         let is_root = |path: &Path| workspace.roots().any(|root| root == path);
         let is_found = |operation: &&FileOperation| !matches!(operation, FileOperation::Unrecoverable { path } if is_root(path));
-        let left_by_others = others.filter(is_found).flat_map(OtherChange::of_operation).collect();
+        let changed = others
+            .filter(is_found)
+            .flat_map(|operation| operation.paths().map(move |path| (path, operation)));
+        let changed_by_others = changed.collect();
         let mut comparison = Comparison {
             snapshot: self,
             workspace,
@@ -137,7 +106,7 @@ impl Snapshot {
             now,
             known_ids: OnceCell::new(),
             recorded_ids: HashSet::new(),
-            left_by_others,
+            changed_by_others,
             children: OnceCell::new(),
             room: MAX_RECORDED_BYTES,
             removals: Vec::new(),
@@ -201,48 +170,44 @@ impl<'a> Comparison<'a> {
 
     /// Returns whether another call has changed the path, or has moved or removed a directory above it.
     fn is_of_other(&self, path: &Path) -> bool {
-        let left_by_others = &self.left_by_others;
         let is_of_other = |above: &Path| {
-            let is_changed = |left: &OtherChange| above == path || *left != OtherChange::Directory;
-            left_by_others.get(above).is_some_and(is_changed)
+            let is_changed = |operation: &&FileOperation| {
+                above == path || !matches!(operation, FileOperation::CreatedDirectory(_))
+            };
+            self.changed_by_others.get(above).is_some_and(is_changed)
         };
-        !left_by_others.is_empty() && path.ancestors().any(is_of_other)
+        !self.changed_by_others.is_empty() && path.ancestors().any(is_of_other)
     }
 
     /// Names the files that the command has changed after another call had changed them. They cannot be
     /// recorded, because the content between both changes is not known.
     fn name_changes_after_others(&mut self) {
-        let is_changed = |(path, left): &(&PathBuf, &OtherChange)| match left {
-            OtherChange::Nothing => self.now.contains_key(*path),
-            OtherChange::Content(hash) => match self.now.get(*path).map(|now| &now.content) {
-                Some(EntryContent::Link(target)) => {
-                    ContentHash::of_bytes(target.as_encoded_bytes()) != *hash
-                }
-                Some(EntryContent::File(_)) => {
-                    let file = self.workspace.open_existing_file(path);
-                    let bytes = file.map(|file| read_to_cap(&file, MAX_WHOLE_FILE_BYTES));
-                    // A file that cannot be read may have changed.
-                    !matches!(bytes, Some(Ok(Some(bytes))) if ContentHash::of_bytes(&bytes) == *hash)
-                }
-                Some(EntryContent::Directory | EntryContent::Special) => true,
-                // The file may be ignored.
-                None => path.symlink_metadata().is_err(),
-            },
-            OtherChange::MovedFrom(from) => {
+        let is_changed = |(path, operation): &(&&Path, &&FileOperation)| match operation {
+            FileOperation::Created { hash_after, .. }
+            | FileOperation::Replaced { hash_after, .. }
+            | FileOperation::CreatedLink { hash_after, .. } => {
+                let name = path.file_name().unwrap_or_default();
+                let found =
+                    self.open_parent(path).and_then(|dir| EntryFingerprint::compute(&dir, name));
+                !found.is_ok_and(|found| found.hash == *hash_after)
+            }
+            FileOperation::Moved { from, to } if to == **path => {
                 let file = |entry: &SnapshotEntry| {
                     let EntryMetadata { kind, file_id, bytes, modified, .. } = entry.metadata;
                     (kind == FileKind::File).then_some((file_id, bytes, modified))
                 };
                 let before = self.snapshot.entries.get(from).and_then(file);
-                before.is_some_and(|file_before| {
-                    self.now.get(*path).and_then(file) != Some(file_before)
-                })
+                before.is_some() && self.now.get(**path).and_then(file) != before
             }
-            OtherChange::Directory => path.symlink_metadata().is_err(),
-            OtherChange::Unknown => false,
+            FileOperation::Deleted { .. } | FileOperation::Moved { .. } => {
+                self.now.contains_key(**path)
+            }
+            FileOperation::CreatedDirectory(_) => path.symlink_metadata().is_err(),
+            FileOperation::Unrecoverable { .. } => false,
         };
-        let changed = self.left_by_others.iter().filter(is_changed);
-        self.unrecorded.extend(changed.map(|(path, _)| path.clone()));
+        let changed = self.changed_by_others.iter().filter(is_changed);
+        let changed: Vec<_> = changed.map(|(path, _)| (*path).to_owned()).collect();
+        self.unrecorded.extend(changed);
         self.unrecorded.sort();
     }
 

@@ -95,8 +95,8 @@ impl SnapshotStore {
 
     /// Waits until the changes of all ended commands are recorded, but no longer than
     /// [`MAX_RECORDING_WAIT`](crate::limits::MAX_RECORDING_WAIT).
-    pub(in crate::files) fn wait_for_recordings(&self) {
-        self.recordings.wait();
+    pub(in crate::files) fn wait_for_recordings(&self, is_cancelled: &dyn Fn() -> bool) {
+        self.recordings.wait(is_cancelled);
     }
 
     /// Sets the entries of the last snapshot, unless other copies are in use by now.

@@ -19,7 +19,7 @@ use crate::error::ErrorCode;
 use crate::files::apply::{FileContent, PathChange, assess_protection};
 use crate::files::remove::{inspect_entry, inspect_entry_with_text};
 use crate::files::system::{Dir, FileKind, link_count, mode_bits, read_to_cap};
-use crate::files::walk::GENERATED_FOLDERS;
+use crate::files::walk::is_generated_folder;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::limits::{
     MAX_COUNTED_DEPTH, MAX_DIRECTORY_ENTRIES, MAX_LAYER_ENTRIES, MAX_PATHS_PER_APPLIED_PREVIEW,
@@ -380,7 +380,7 @@ fn generated_folder(path: &Path) -> Option<&Path> {
     let is_in_repository = |path: &Path| path.iter().any(|name| name == ".git");
     let is_generated = |folder: &&Path| {
         let name = folder.file_name().unwrap_or_default();
-        GENERATED_FOLDERS.iter().any(|generated| name == *generated) && !is_in_repository(folder)
+        is_generated_folder(name) && !is_in_repository(folder)
     };
     path.ancestors().filter(is_generated).last()
 }

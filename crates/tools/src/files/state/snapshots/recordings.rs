@@ -1,9 +1,13 @@
 //! The running recordings of changes. A recording may go on after the end of its call.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::limits::MAX_RECORDING_WAIT;
 use crate::lock::lock;
+
+/// Time between two checks whether a wait was cancelled.
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The number of running recordings of a session.
 #[derive(Debug, Default)]
@@ -32,9 +36,12 @@ impl Drop for RunningRecording {
 
 impl Recordings {
     /// Waits until all recordings have ended, but no longer than [`MAX_RECORDING_WAIT`].
-    pub(super) fn wait(&self) {
-        let is_recording = |count: &mut usize| *count > 0;
-        let count = lock(&self.count);
-        drop(self.ended.wait_timeout_while(count, MAX_RECORDING_WAIT, is_recording));
+    pub(super) fn wait(&self, is_cancelled: &dyn Fn() -> bool) {
+        let deadline = Instant::now() + MAX_RECORDING_WAIT;
+        let mut count = lock(&self.count);
+        while *count > 0 && Instant::now() < deadline && !is_cancelled() {
+            let waited = self.ended.wait_timeout(count, CANCEL_CHECK_INTERVAL);
+            (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
