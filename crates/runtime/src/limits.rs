@@ -8,7 +8,7 @@ use std::time::Duration;
 /// the same time.
 pub(crate) const MAX_SESSIONS: usize = 64;
 
-/// Time in which the response to `initialize` is written, before the agent begins other work.
+/// Time that the agent leaves for writing the response to `initialize` before it begins other work.
 pub(crate) const RESPONSE_WRITE_TIME: Duration = Duration::from_millis(1);
 
 /// Maximum time that an answer waits until its records are stored. A commit takes about a

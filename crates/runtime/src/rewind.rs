@@ -325,7 +325,7 @@ impl SessionRewindPlan {
         if let Some(folder) = self.files.folder_of_replaced_files(workspace) {
             let folder = path_text(&folder);
             text.push_str(&format!(
-                "\nFiles that commands had changed were copied to {folder} first."
+                "\nThe versions from before this, of files that commands had changed, are kept in {folder}."
             ));
         }
         text

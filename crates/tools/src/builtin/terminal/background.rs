@@ -30,7 +30,7 @@ pub(super) enum BackgroundReason {
 pub(super) fn too_many_commands_error() -> ToolError {
     let message = format!(
         "{MAX_BACKGROUND_RUNNING} commands run in the background, which is the limit. Stop one \
-         with terminal_stop, or wait for its end; terminal_output shows them."
+         with terminal_stop. terminal_output lists them, or waits for the end of one."
     );
     ToolError::recoverable(ErrorCode::TooMany, message)
 }

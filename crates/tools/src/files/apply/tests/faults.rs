@@ -181,7 +181,7 @@ fn after_an_error_at_any_step_all_paths_are_old_or_all_are_new() {
     });
 }
 
-/// The second error prevents that the file is restored which the first one has interrupted.
+/// The second error prevents the restoration of the file whose write the first error interrupted.
 #[test]
 fn a_file_that_cannot_be_restored_at_once_is_named() {
     let (old, new) = rich_trees();
