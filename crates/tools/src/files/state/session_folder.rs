@@ -27,6 +27,13 @@ pub(crate) struct FolderLock {
 /// The state folders that this process has swept.
 static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
+/// Prevents the background sweep of a state folder, because the sweep also sets the modes that a test
+/// may have changed.
+#[cfg(test)]
+pub(crate) fn prevent_background_sweep(state: &Path) {
+    lock(&SWEPT).insert(state.to_owned());
+}
+
 /// Opens or creates the folder of a session. Only the owner can access the folder. If no name is
 /// given, a new folder is created.
 ///

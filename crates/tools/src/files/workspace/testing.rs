@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::{Workspace, WorkspacePath};
 use crate::files::Durability;
+use crate::files::state::session_folder::prevent_background_sweep;
 
 /// A workspace whose project folder is the directory `root` in a temporary directory. `root-evil`
 /// and `secret` are next to `root`.
@@ -36,10 +37,12 @@ pub(crate) fn test_workspace(files: &[(&str, &str)]) -> TestWorkspace {
     tree
 }
 
-/// Creates a workspace in the same way as [`test_workspace`]. The state folder is next to `root`.
+/// Creates a workspace in the same way as [`test_workspace`]. The state folder is next to `root`, and
+/// is not swept in the background.
 pub(crate) fn test_workspace_with_undo(files: &[(&str, &str)]) -> TestWorkspace {
     let tree = test_workspace(files);
     let state = tree.outer_folder().join("state");
+    prevent_background_sweep(&state);
     let workspace = tree.workspace.with_state_folder(&state).with_durability(Durability::System);
     TestWorkspace { workspace, ..tree }
 }
