@@ -111,8 +111,8 @@ async fn changes_of_a_sandboxed_command_are_undone() {
 #[tokio::test]
 async fn a_command_that_continues_in_the_background_says_what_is_not_recorded() {
     let mut agent = ready(Scratch::new(), Options::default(), None).await;
-    let started = r#"{"command": "sleep 30", "background": true}"#;
-    let continued = r#"{"command": "echo x > made; sleep 30", "background_after_ms": 500}"#;
+    let started = r#"{"command": "sleep 600", "background": true}"#;
+    let continued = r#"{"command": "echo x > made; sleep 600", "background_after_ms": 500}"#;
     for args in [started, continued] {
         agent.turn(&format!("tool terminal {args}")).await;
         let text = call_text(agent.session().calls().last().unwrap());
@@ -127,7 +127,7 @@ async fn a_command_that_continues_in_the_background_says_what_is_not_recorded() 
 #[tokio::test]
 async fn placeholders_of_the_sandbox_are_no_changes() {
     let Some(mut agent) = ready_in_sandbox().await else { return };
-    let background = r#"tool terminal {"command": "sleep 30", "background_after_ms": 300}"#;
+    let background = r#"tool terminal {"command": "sleep 600", "background_after_ms": 300}"#;
     for prompt in [background, "run true"] {
         agent.turn(prompt).await;
         let text = call_text(agent.session().calls().last().unwrap());
@@ -144,7 +144,7 @@ async fn placeholders_of_the_sandbox_are_no_changes() {
 async fn changes_of_a_cancelled_command_are_undone() {
     let mut agent = ready(Scratch::new(), Options::default(), None).await;
     let before = entries(&agent.scratch.cwd());
-    let id = agent.prompt("run echo x > made; rm b.txt; echo ready; sleep 30").await;
+    let id = agent.prompt("run echo x > made; rm b.txt; echo ready; sleep 600").await;
     let session = agent.session_id();
     agent.until_shown(&session, "ready").await;
     agent.cancel().await;

@@ -31,8 +31,9 @@ pub(crate) use acp_conformance::{
     TestClient,
 };
 
-/// Time limit of every wait.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+/// Time limit of every wait. A turn can take several seconds on a busy machine. A command that a test
+/// must end sleeps for a longer time.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Path of the tested program.
 pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
@@ -126,6 +127,8 @@ impl Agent {
         command.args(test_args(args)).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env());
         change(&mut command);
+        let mut options = options.into();
+        options.deadline = options.deadline.max(DEADLINE);
         let kit =
             acp_conformance::AgentUnderTest::start(command, options).expect("the binary starts");
         Self { kit, is_finished: false, is_wild: false, scratch }
