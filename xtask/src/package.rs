@@ -37,7 +37,9 @@ impl PublishedCrate {
 
 pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
     let all = published_crates(&workspace.metadata);
-    let mut package = workspace.cargo_command("package --no-verify --allow-dirty");
+    // A lock file for each package would take most of the time of this step.
+    let mut package =
+        workspace.cargo_command("package --no-verify --allow-dirty --exclude-lockfile");
     package.args(all.iter().flat_map(|one| ["-p", &one.name]));
     process::run_expecting_success(package.arg("--target-dir").arg(&workspace.target))?;
 
