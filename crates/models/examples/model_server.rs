@@ -5,8 +5,8 @@
 //! (`callboard_models::mock_server::MockResponse`). The program sends these responses in order,
 //! each in the dialect of its request. It writes one JSON object per line to standard output. The
 //! first line of the output contains the address on which the server listens. Each later line
-//! describes one request whose response has ended. `bytes` is the size of the request's body. `gap_us` is the time in microseconds between the
-//! end of the previous response and the request. A boolean shows whether the client stayed until
+//! describes one request whose response has ended. `bytes` is the size of the request's body. `gap_us`
+//! is the time in microseconds between the end of the previous response and the request. `was_sent` states whether the client stayed until
 //! the whole response was sent. The server exits when its standard input ends.
 
 use std::error::Error;
@@ -60,7 +60,7 @@ fn report_line(asked: &RecordedRequest, before: Option<&RecordedRequest>) -> Val
         _ => None,
     });
     let was_sent = matches!(asked.outcome, ResponseOutcome::Sent(_));
-    json!({"path": asked.path, "bytes": asked.body.len(), "gap_us": gap, "told": was_sent})
+    json!({"path": asked.path, "bytes": asked.body.len(), "gap_us": gap, "was_sent": was_sent})
 }
 
 fn print_line(line: &Value) -> io::Result<()> {

@@ -76,7 +76,7 @@ impl RemoteModelInner {
 
     fn create_reply_stream(self: Arc<Self>, request: ModelRequest) -> ReplyStream {
         let built = self.resolve_once();
-        let (mut completion, telling) = encode::encode_request(
+        let (mut completion, pending) = encode::encode_request(
             &request,
             &self.origin,
             built.traits,
@@ -89,7 +89,7 @@ impl RemoteModelInner {
             &built.dialect,
             built.traits,
         );
-        match built.dialect.model_for_request(&self.settings.model, telling).stream(completion) {
+        match built.dialect.model_for_request(&self.settings.model, pending).stream(completion) {
             Ok(reply) => {
                 let reading = ReplyReader {
                     inner: self,

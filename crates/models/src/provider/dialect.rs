@@ -48,8 +48,8 @@ enum RigClient {
 impl DialectClient {
     /// Selects the dialect without reading a file or opening a connection.
     pub(super) fn from_settings(settings: &ProviderSettings) -> Self {
-        let way = HttpSender::new(settings);
-        let http = way.clone();
+        let sender = HttpSender::new(settings);
+        let http = sender.clone();
         let base_url = settings.base_url.as_deref().map(|url| url.trim_end_matches('/'));
         let (client, vendor) = match settings.provider {
             Provider::Anthropic => {
@@ -86,7 +86,7 @@ impl DialectClient {
         let speaks_openai = matches!(client, RigClient::Chat(_) | RigClient::Responses(_));
         Self {
             client,
-            http: way,
+            http: sender,
             vendor: if is_compatible { wire::OPENAI.name } else { vendor },
             is_compatible,
             takes_cache_key: speaks_openai && vendor == wire::OPENAI.name,
@@ -97,9 +97,9 @@ impl DialectClient {
     pub(super) fn model_for_request(
         &self,
         name: &str,
-        telling: PendingBody,
+        pending_body: PendingBody,
     ) -> DynModel<Completion> {
-        let http = self.http.for_request(telling);
+        let http = self.http.for_request(pending_body);
         match self.client.clone() {
             RigClient::Anthropic(client) => {
                 let mut model = client.with_http(http).completion(name);

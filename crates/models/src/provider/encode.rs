@@ -28,9 +28,8 @@ pub(super) fn encode_request(
 ) -> (CompletionRequest, PendingBody) {
     memory.evict_dropped();
     let (encoded, ids, taken) = Default::default();
-    let telling = memory.take_prefix_for_request(request);
-    let mut history =
-        RequestEncoder { origin, traits, memory, pending_body: telling, encoded, ids, taken };
+    let pending_body = memory.take_prefix_for_request(request);
+    let mut history = RequestEncoder { origin, traits, memory, pending_body, encoded, ids, taken };
     if !request.system.is_empty() {
         history
             .encoded

@@ -221,14 +221,14 @@ impl EncodeCache {
 
     /// Completes the body of a request that the library encoded: inserts the cached messages and
     /// expands the placeholders. Returns `None` if the body does not match the pending request.
-    pub(super) fn complete_body(&self, telling: PendingBody, body: &Bytes) -> Option<Bytes> {
+    pub(super) fn complete_body(&self, pending: PendingBody, body: &Bytes) -> Option<Bytes> {
         if !self.caches_prefixes {
             return Some(self.expand_placeholders(body.clone()));
         }
         let mut known = self.lock_state();
         let fill = |text: &str, to: &mut Vec<u8>| self.append_expanded(&known, text, to);
         let (whole, beginning) =
-            telling.insert_cached_messages(str::from_utf8(body).ok()?, fill)?;
+            pending.insert_cached_messages(str::from_utf8(body).ok()?, fill)?;
         // The prefix now contains the texts of these messages.
         beginning.cached_message_addresses().for_each(|message| known.evict_message(message));
         known.prefixes.insert(beginning.session_address()?, beginning);

@@ -255,10 +255,10 @@ mod tests {
 
     /// Returns the number of cached messages, and the complete body.
     fn written_request(memory: &EncodeCache, request: &ModelRequest) -> (usize, String) {
-        let telling = memory.take_prefix_for_request(request);
-        let kept = telling.cached_message_count();
+        let pending = memory.take_prefix_for_request(request);
+        let kept = pending.cached_message_count();
         let mut elements: Vec<_> =
-            telling.prefix_placeholder().map(str::to_owned).into_iter().collect();
+            pending.prefix_placeholder().map(str::to_owned).into_iter().collect();
         for message in &request.messages[kept..] {
             elements.push(match &**message {
                 ChatMessage::User(parts) => match &parts[0] {
@@ -271,7 +271,7 @@ mod tests {
             });
         }
         let body = json!({ "model": "m", "messages": elements, "tools": [] }).to_string();
-        let whole = memory.complete_body(telling, &Bytes::from(body)).unwrap();
+        let whole = memory.complete_body(pending, &Bytes::from(body)).unwrap();
         (kept, String::from_utf8(whole.to_vec()).unwrap())
     }
 
@@ -325,10 +325,10 @@ mod tests {
         for count in [1, 3] {
             written_request(&memory, &first(&request, count));
         }
-        let telling = memory.take_prefix_for_request(&request);
-        assert!(telling.prefix_placeholder().is_some());
+        let pending = memory.take_prefix_for_request(&request);
+        assert!(pending.prefix_placeholder().is_some());
         assert_eq!(
-            memory.complete_body(telling, &Bytes::from_static(b"{\"messages\":[\"a\"]}")),
+            memory.complete_body(pending, &Bytes::from_static(b"{\"messages\":[\"a\"]}")),
             None
         );
         for body in ["{}", "[]", "{\"messages\":1}", "nonsense"] {

@@ -61,8 +61,8 @@ impl HttpSender {
     }
 
     /// Returns a sender for one request of a session.
-    pub(super) fn for_request(&self, telling: PendingBody) -> Self {
-        Self { shared: self.shared.clone(), pending_body: Arc::new(Mutex::new(Some(telling))) }
+    pub(super) fn for_request(&self, pending_body: PendingBody) -> Self {
+        Self { shared: self.shared.clone(), pending_body: Arc::new(Mutex::new(Some(pending_body))) }
     }
 
     /// Returns the cache with the texts of the placeholders.
@@ -142,10 +142,10 @@ impl HttpSender {
     /// Inserts the cached messages, and expands the placeholders.
     fn complete_body(&self, body: Bytes) -> Result<Bytes, RequestFailure> {
         let memory = &self.shared.cache;
-        let telling = self.pending_body.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(telling) = telling else { return Ok(memory.expand_placeholders(body)) };
-        let needs_it = telling.prefix_placeholder().is_some();
-        match memory.complete_body(telling, &body) {
+        let pending_body = self.pending_body.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(pending_body) = pending_body else { return Ok(memory.expand_placeholders(body)) };
+        let needs_it = pending_body.prefix_placeholder().is_some();
+        match memory.complete_body(pending_body, &body) {
             Some(whole) => Ok(whole),
             None if needs_it => {
                 // The failure is transient, because a retry encodes all messages again.

@@ -201,11 +201,11 @@ impl ExistingEntry {
     pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
         self.require_deletable()?;
         let path = self.entry.path.path().to_owned();
-        let deed = match self.remove_if_unchanged(workspace)? {
+        let operation = match self.remove_if_unchanged(workspace)? {
             Some(before) => FileOperation::Deleted { path, backup: before },
             None => FileOperation::Unrecoverable { path },
         };
-        workspace.undo_store().push(UndoEntry::new(vec![deed]));
+        workspace.undo_store().push(UndoEntry::new(vec![operation]));
         Ok(())
     }
 
@@ -223,17 +223,17 @@ impl ExistingEntry {
             return Ok(None);
         }
         let undo = workspace.undo_store();
-        let blob = match undo.move_in(&dir, name, self.fingerprint.bytes) {
+        let backup = match undo.move_in(&dir, name, self.fingerprint.bytes) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 return self.back_up_by_copy_and_remove(workspace, &dir).map(Some);
             }
             Err(error) => return Err(explain_backup_error(workspace, at, &error)),
-            Ok(blob) => blob.ok_or_else(|| not_restorable_error(at))?,
+            Ok(backup) => backup.ok_or_else(|| not_restorable_error(at))?,
         };
-        if undo.fingerprint_backup(&blob).is_ok_and(|now| now == self.fingerprint) {
-            return Ok(Some(blob));
+        if undo.fingerprint_backup(&backup).is_ok_and(|now| now == self.fingerprint) {
+            return Ok(Some(backup));
         }
-        self.restore(workspace, &dir, &blob)?;
+        self.restore(workspace, &dir, &backup)?;
         Err(changed_error(at))
     }
 
@@ -243,11 +243,11 @@ impl ExistingEntry {
         &self,
         workspace: &Workspace,
         dir: &Dir,
-        blob: &Backup,
+        backup: &Backup,
     ) -> Result<(), ToolError> {
         let EntryPath { name, path: at, .. } = &self.entry;
         let undo = workspace.undo_store();
-        undo.restore(blob, dir, name).map_err(|error| match undo.backup_path(blob) {
+        undo.restore(backup, dir, name).map_err(|error| match undo.backup_path(backup) {
             Some(place) => name_taken_error(at, &path_text(&place)),
             None => workspace.explain_io_error(at, &error),
         })
@@ -266,19 +266,19 @@ impl ExistingEntry {
         }
         let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.fingerprint)?;
         let undo = workspace.undo_store();
-        let copied = undo.copy_in(dir, aside.quarantine_name()).and_then(|blob| {
-            let blob = blob.ok_or(io::ErrorKind::NotFound)?;
-            let is_same = undo.fingerprint_backup(&blob)?.hash == self.fingerprint.hash;
+        let copied = undo.copy_in(dir, aside.quarantine_name()).and_then(|backup| {
+            let backup = backup.ok_or(io::ErrorKind::NotFound)?;
+            let is_same = undo.fingerprint_backup(&backup)?.hash == self.fingerprint.hash;
             if !is_same {
-                undo.remove(&blob);
+                undo.remove(&backup);
             }
-            Ok(is_same.then_some(blob))
+            Ok(is_same.then_some(backup))
         });
         match copied {
-            Ok(Some(blob)) => {
+            Ok(Some(backup)) => {
                 // The backup exists. If removing the original fails, the next start removes it.
                 drop(aside.remove_for_good());
-                Ok(blob)
+                Ok(backup)
             }
             Ok(None) => aside.restore().and_then(|()| Err(changed_error(at))),
             Err(error) => {

@@ -70,7 +70,7 @@ enum UndoAction {
         now: Vec<u8>,
         before: Vec<u8>,
         modes: Option<ModeChange>,
-        deed: FileOperation,
+        operation: FileOperation,
     },
     /// Restores a deleted entry.
     Restore {
@@ -122,15 +122,15 @@ impl UndoPlan {
             ToolError::recoverable(ErrorCode::NotFound, message)
         };
         let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
-        let (mut deeds, mut freed) = (Vec::new(), FreedPaths::default());
+        let (mut actions, mut freed) = (Vec::new(), FreedPaths::default());
         let is_of_command = step.is_of_command;
-        for deed in step.operations.into_iter().rev() {
-            let action = UndoAction::plan_or_skip(workspace, deed, &freed)?;
+        for operation in step.operations.into_iter().rev() {
+            let action = UndoAction::plan_or_skip(workspace, operation, &freed)?;
             freed.add(&action);
-            deeds.push(action);
+            actions.push(action);
         }
-        let protection = CrashProtection::assess(workspace, &restoring_file_writes(&deeds))?;
-        Ok(Self { number, actions: deeds, is_of_command, crash_protection: protection })
+        let protection = CrashProtection::assess(workspace, &restoring_file_writes(&actions))?;
+        Ok(Self { number, actions, is_of_command, crash_protection: protection })
     }
 
     /// Returns the number of the undo entry.
@@ -165,7 +165,7 @@ impl UndoPlan {
     /// Returns the affected paths as resolved paths. Only the last component of a path may be a
     /// link.
     pub(crate) fn affected_workspace_paths(&self) -> impl Iterator<Item = (&WorkspacePath, bool)> {
-        self.actions.iter().flat_map(|prepared| match prepared {
+        self.actions.iter().flat_map(|action| match action {
             UndoAction::Remove(found) => vec![(&found.entry.path, true)],
             UndoAction::Rewrite { at, .. } => vec![(at, false)],
             UndoAction::Restore { to, .. } => vec![(&to.path, false)],
@@ -179,15 +179,15 @@ impl UndoPlan {
     /// Returns the files that the undo skips, because another program changed them or no backup
     /// exists.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = &SkippedRestore> {
-        self.actions.iter().filter_map(|prepared| match prepared {
-            UndoAction::Skip(staying, _) => Some(staying),
+        self.actions.iter().filter_map(|action| match action {
+            UndoAction::Skip(skipped, _) => Some(skipped),
             _ => None,
         })
     }
 
     /// Returns hashes of the current state of the files, for comparison with the preview.
     pub(crate) fn state_fingerprint(&self) -> Vec<u8> {
-        let images = self.actions.iter().map(|prepared| match prepared {
+        let images = self.actions.iter().map(|action| match action {
             UndoAction::Remove(found) | UndoAction::MoveBack { found, .. } => {
                 found.fingerprint.identifying_bytes()
             }
@@ -196,9 +196,9 @@ impl UndoPlan {
                 let mode = modes.map_or(u32::MAX, |modes| modes.after);
                 [&hashes.concat()[..], &mode.to_le_bytes()].concat()
             }
-            UndoAction::Skip(staying, _) => {
-                let path = staying.path.as_os_str().as_encoded_bytes();
-                ContentHash::of_bytes(&[path, staying.reason.to_string().as_bytes()].concat())
+            UndoAction::Skip(skipped, _) => {
+                let path = skipped.path.as_os_str().as_encoded_bytes();
+                ContentHash::of_bytes(&[path, skipped.reason.to_string().as_bytes()].concat())
                     .as_bytes()
                     .to_vec()
             }
@@ -236,14 +236,14 @@ impl UndoPlan {
     /// Returns the operations that remain after the undo. These are the skipped operations, and the
     /// operations whose backup was changed by another program after the undo had read it.
     fn unrestored(&self, workspace: &Workspace) -> UndoEntry {
-        let is_written_late = |deed: &FileOperation, before: &[u8]| {
-            let now = deed.backup().map(|blob| workspace.undo_store().read(blob));
+        let is_written_late = |operation: &FileOperation, before: &[u8]| {
+            let now = operation.backup().map(|backup| workspace.undo_store().read(backup));
             now.is_some_and(|now| now.is_ok_and(|now| now != before))
         };
-        let left = self.actions.iter().filter_map(|prepared| match prepared {
-            UndoAction::Skip(_, deed) => Some(deed.clone()),
-            UndoAction::Rewrite { before, deed, .. } => {
-                is_written_late(deed, before).then(|| deed.clone())
+        let left = self.actions.iter().filter_map(|action| match action {
+            UndoAction::Skip(_, operation) => Some(operation.clone()),
+            UndoAction::Rewrite { before, operation, .. } => {
+                is_written_late(operation, before).then(|| operation.clone())
             }
             _ => None,
         });
@@ -304,25 +304,25 @@ impl UndoPlan {
         workspace: &Workspace,
         undone: &mut UndoneSteps<'a>,
     ) -> Result<(), ToolError> {
-        for prepared in &self.actions {
+        for action in &self.actions {
             // Each removed entry becomes a backup, from which it is restored if the undo fails.
-            if let UndoAction::Remove(found) = prepared
-                && let Some(blob) = found.remove_if_unchanged(workspace)?
+            if let UndoAction::Remove(found) = action
+                && let Some(backup) = found.remove_if_unchanged(workspace)?
             {
-                undone.removed.push((found, blob));
+                undone.removed.push((found, backup));
             }
         }
         // A change with a moved entry contains no removed or replaced entry.
-        for prepared in &self.actions {
-            if let UndoAction::MoveBack { found, to } = prepared {
+        for action in &self.actions {
+            if let UndoAction::MoveBack { found, to } = action {
                 found.move_creating_dirs(workspace, to)?;
             }
         }
         if self.restores_entries() {
             self.remove_created_directories(undone);
         }
-        for prepared in &self.actions {
-            if let UndoAction::Restore { to, before } = prepared {
+        for action in &self.actions {
+            if let UndoAction::Restore { to, before } = action {
                 undone.restore(workspace, to, before)?;
             }
         }
@@ -332,13 +332,13 @@ impl UndoPlan {
     }
 
     fn restores_entries(&self) -> bool {
-        self.actions.iter().any(|prepared| matches!(prepared, UndoAction::Restore { .. }))
+        self.actions.iter().any(|action| matches!(action, UndoAction::Restore { .. }))
     }
 
     /// Removes the created directories that are empty, innermost first.
     fn remove_created_directories<'a>(&'a self, undone: &mut UndoneSteps<'a>) {
-        for prepared in &self.actions {
-            if let UndoAction::RemoveDirectory(at) = prepared {
+        for action in &self.actions {
+            if let UndoAction::RemoveDirectory(at) = action {
                 undone.remove_directory_if_empty(at);
             }
         }
@@ -346,8 +346,8 @@ impl UndoPlan {
 }
 
 /// Returns the file writes that restore the old bytes.
-fn restoring_file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
-    let replaced = deeds.iter().filter_map(|prepared| match prepared {
+fn restoring_file_writes(actions: &[UndoAction]) -> Vec<FileWrite<'_>> {
+    let replaced = actions.iter().filter_map(|action| match action {
         UndoAction::Rewrite { at, now, before, modes, .. } => {
             Some(FileWrite { modes: *modes, ..FileWrite::new(at, Some(now), before) })
         }
@@ -396,34 +396,34 @@ impl From<ToolError> for UndoObstacle {
 impl UndoAction {
     fn plan_or_skip(
         workspace: &Workspace,
-        deed: FileOperation,
+        operation: FileOperation,
         freed: &FreedPaths,
     ) -> Result<Self, ToolError> {
-        match Self::try_plan(workspace, &deed, freed) {
-            Ok(prepared) => Ok(prepared),
+        match Self::try_plan(workspace, &operation, freed) {
+            Ok(action) => Ok(action),
             Err(UndoObstacle::Tool(error)) => Err(error),
             Err(UndoObstacle::Skipped(why)) => {
-                let kept = deed
+                let kept = operation
                     .backup()
                     .and_then(|before| workspace.undo_store().existing_backup_path(before));
-                let (path, why) = (deed.affected_path().to_owned(), Note::new(why));
-                Ok(Self::Skip(SkippedRestore { path, reason: why, backup: kept }, deed))
+                let (path, why) = (operation.affected_path().to_owned(), Note::new(why));
+                Ok(Self::Skip(SkippedRestore { path, reason: why, backup: kept }, operation))
             }
         }
     }
 
     fn try_plan(
         workspace: &Workspace,
-        deed: &FileOperation,
+        operation: &FileOperation,
         freed: &FreedPaths,
     ) -> Result<Self, UndoObstacle> {
-        if deed
+        if operation
             .backup()
             .is_some_and(|before| workspace.undo_store().existing_backup_path(before).is_none())
         {
             return Err(UndoObstacle::Skipped(REASON_NOT_KEPT));
         }
-        Ok(match deed {
+        Ok(match operation {
             FileOperation::CreatedDirectory(path) => {
                 Self::RemoveDirectory(workspace.locate_without_following(path)?)
             }
@@ -462,7 +462,7 @@ impl UndoAction {
                 let write = FileWrite { modes, ..FileWrite::new(&at, Some(&now), &before) };
                 // Fails if the file cannot be written.
                 ReplaceOrInPlace::choose(workspace, write, true)?;
-                Self::Rewrite { at, now, before, modes, deed: deed.clone() }
+                Self::Rewrite { at, now, before, modes, operation: operation.clone() }
             }
             FileOperation::Deleted { path, backup: before } => {
                 let to = EntryPath::resolve_without_following(

@@ -175,7 +175,7 @@ fn run_cancelled_turn(
     if let Some(status) = calls.values().find(is_open) {
         return Err(TaskError::Failed(format!("a call did not end: {status}")));
     }
-    if point.is_asking && server.wait_for_finished_request()?["told"] != false {
+    if point.is_asking && server.wait_for_finished_request()?["was_sent"] != false {
         return Err(TaskError::Failed("the request was read to its end".to_owned()));
     }
     Ok(latency)

@@ -137,19 +137,19 @@ impl UndoStore {
         name: &OsStr,
         bytes: u64,
     ) -> io::Result<Option<Backup>> {
-        self.create_backup_with(|store, blob| {
-            let mode = store.move_in(dir, name, &blob)?;
-            Ok(Backup { name: blob, bytes, mode })
+        self.create_backup_with(|store, backup_name| {
+            let mode = store.move_in(dir, name, &backup_name)?;
+            Ok(Backup { name: backup_name, bytes, mode })
         })
     }
 
     /// Copies a file into the store. The owner, the mode and the attributes are copied where
     /// possible.
     pub(crate) fn copy_in(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Backup>> {
-        self.create_backup_with(|store, blob| {
-            let bytes = copy_entry(dir, name, &store.dir, &blob)?;
-            let mode = store.dir.restrict_to_owner(&blob).ok().flatten();
-            Ok(Backup { name: blob, bytes, mode })
+        self.create_backup_with(|store, backup_name| {
+            let bytes = copy_entry(dir, name, &store.dir, &backup_name)?;
+            let mode = store.dir.restrict_to_owner(&backup_name).ok().flatten();
+            Ok(Backup { name: backup_name, bytes, mode })
         })
     }
 
@@ -161,72 +161,72 @@ impl UndoStore {
         mode: Option<u32>,
         build: impl FnOnce(&Dir, &OsStr) -> io::Result<u64>,
     ) -> io::Result<Option<Backup>> {
-        self.create_backup_with(|store, blob| {
-            let bytes = build(&store.dir, &blob)?;
-            Ok(Backup { name: blob, bytes, mode })
+        self.create_backup_with(|store, backup_name| {
+            let bytes = build(&store.dir, &backup_name)?;
+            Ok(Backup { name: backup_name, bytes, mode })
         })
     }
 
     /// Writes bytes into the store.
     pub(crate) fn write_backup(&self, bytes: &[u8]) -> io::Result<Option<Backup>> {
-        self.create_backup_with(|store, blob| {
-            store.dir.create_new_file(&blob, FileVisibility::Owner)?.write_all(bytes)?;
-            Ok(Backup { name: blob, bytes: bytes.len() as u64, mode: None })
+        self.create_backup_with(|store, backup_name| {
+            store.dir.create_new_file(&backup_name, FileVisibility::Owner)?.write_all(bytes)?;
+            Ok(Backup { name: backup_name, bytes: bytes.len() as u64, mode: None })
         })
     }
 
     /// Reads the backup of a file.
-    pub(crate) fn read(&self, blob: &Backup) -> io::Result<Vec<u8>> {
-        fs::read(self.backup_path(blob).ok_or(io::ErrorKind::NotFound)?)
+    pub(crate) fn read(&self, backup: &Backup) -> io::Result<Vec<u8>> {
+        fs::read(self.backup_path(backup).ok_or(io::ErrorKind::NotFound)?)
     }
 
     /// Returns the path of a backup.
-    pub(crate) fn backup_path(&self, blob: &Backup) -> Option<PathBuf> {
-        Some(self.existing_folder().ok()?.path.join(&blob.name))
+    pub(crate) fn backup_path(&self, backup: &Backup) -> Option<PathBuf> {
+        Some(self.existing_folder().ok()?.path.join(&backup.name))
     }
 
     /// Returns the path of a backup, if the backup exists.
-    pub(crate) fn existing_backup_path(&self, blob: &Backup) -> Option<PathBuf> {
-        self.backup_path(blob).filter(|place| place.symlink_metadata().is_ok())
+    pub(crate) fn existing_backup_path(&self, backup: &Backup) -> Option<PathBuf> {
+        self.backup_path(backup).filter(|place| place.symlink_metadata().is_ok())
     }
 
     /// Computes the fingerprint of a backup.
-    pub(crate) fn fingerprint_backup(&self, blob: &Backup) -> io::Result<EntryFingerprint> {
-        EntryFingerprint::compute(&self.existing_folder()?.dir, &blob.name)
+    pub(crate) fn fingerprint_backup(&self, backup: &Backup) -> io::Result<EntryFingerprint> {
+        EntryFingerprint::compute(&self.existing_folder()?.dir, &backup.name)
     }
 
     /// Moves a backup to an unused name. An entry on another file system is copied.
-    pub(crate) fn restore(&self, blob: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn restore(&self, backup: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
         let store = self.existing_folder()?;
-        let is_dir = store.dir.entry_kind(&blob.name)? == FileKind::Directory;
-        if let (Some(mode), false) = (blob.mode, is_dir) {
-            store.dir.set_mode(&blob.name, mode)?;
+        let is_dir = store.dir.entry_kind(&backup.name)? == FileKind::Directory;
+        if let (Some(mode), false) = (backup.mode, is_dir) {
+            store.dir.set_mode(&backup.name, mode)?;
         }
-        match store.dir.rename_to_unused_in(&blob.name, dir, name) {
+        match store.dir.rename_to_unused_in(&backup.name, dir, name) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 // Copy to a temporary name first, because an incomplete file must never have the
                 // final name.
                 let beside = unique_temporary_name();
-                let copied = copy_entry(&store.dir, &blob.name, dir, &beside);
+                let copied = copy_entry(&store.dir, &backup.name, dir, &beside);
                 let placed = copied.and_then(|_bytes| dir.rename_to_unused(&beside, name));
                 placed.inspect_err(|_| drop(remove_tree(dir, &beside)))
             }
             done => done,
         }
-        .inspect_err(|_| drop(store.dir.restrict_to_owner(&blob.name)))?;
-        match (blob.mode, is_dir) {
+        .inspect_err(|_| drop(store.dir.restrict_to_owner(&backup.name)))?;
+        match (backup.mode, is_dir) {
             (Some(mode), true) => dir.set_entry_mode(name, mode),
             _ => Ok(()),
         }
     }
 
     /// Reverts [`Self::restore`], so that the entry is a backup again.
-    pub(crate) fn take_back(&self, blob: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn take_back(&self, backup: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
         let store = self.existing_folder()?;
-        match store.move_in(dir, name, &blob.name) {
+        match store.move_in(dir, name, &backup.name) {
             // The entry is a copy, so the backup still exists.
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                match is_same_content(&store.dir, &blob.name, dir, name)? {
+                match is_same_content(&store.dir, &backup.name, dir, name)? {
                     true => remove_tree(dir, name),
                     false => Err(io::Error::other("another program changed it")),
                 }
@@ -241,9 +241,9 @@ impl UndoStore {
     }
 
     /// Removes a backup.
-    pub(crate) fn remove(&self, blob: &Backup) {
+    pub(crate) fn remove(&self, backup: &Backup) {
         if let Ok(store) = self.existing_folder() {
-            store.remove(&blob.name);
+            store.remove(&backup.name);
         }
     }
 
@@ -252,12 +252,12 @@ impl UndoStore {
     pub(crate) fn watch_backup(
         &self,
         path: &Path,
-        blob: &Backup,
+        backup: &Backup,
         look: EntryMetadata,
         old: impl FnOnce() -> ContentHash,
     ) {
         let mut kept = self.lock_state();
-        kept.watched.push_back(WatchedBackup::new(path, blob.name.clone(), look, old));
+        kept.watched.push_back(WatchedBackup::new(path, backup.name.clone(), look, old));
         if kept.watched.len() > MAX_LATE_WRITE_WATCHES {
             kept.watched.pop_front();
         }
@@ -359,7 +359,7 @@ impl UndoStore {
             forgotten.push(oldest);
         }
         drop(kept);
-        forgotten.iter().flat_map(UndoEntry::backups).for_each(|blob| self.remove(blob));
+        forgotten.iter().flat_map(UndoEntry::backups).for_each(|backup| self.remove(backup));
     }
 
     /// Returns whether undo entries were dropped since the last call. Dropped entries cannot be
@@ -419,8 +419,8 @@ impl UndoStore {
         left: UndoEntry,
         replaced: Vec<FileOperation>,
     ) {
-        let is_left = |blob: &Backup| left.backups().any(|other| other.name == blob.name);
-        let gone: Vec<_> = step.backups().filter(|blob| !is_left(blob)).collect();
+        let is_left = |backup: &Backup| left.backups().any(|other| other.name == backup.name);
+        let gone: Vec<_> = step.backups().filter(|backup| !is_left(backup)).collect();
         let mut kept = self.lock_state();
         let prompt = kept.prompt;
         let line = UndoLogLine::Undone {
@@ -431,13 +431,13 @@ impl UndoStore {
         };
         kept.log(&line);
         kept.lost.add_undone(step, &left.operations, prompt);
-        kept.bytes = kept.bytes.saturating_sub(gone.iter().map(|blob| blob.bytes).sum());
+        kept.bytes = kept.bytes.saturating_sub(gone.iter().map(|backup| backup.bytes).sum());
         let replaced = UndoEntry::new(replaced);
         kept.bytes += replaced.backup_bytes();
         let unrestored = [left, replaced].into_iter().filter(|it| it.backups().next().is_some());
         kept.unrestored.extend(unrestored);
         drop(kept);
-        gone.into_iter().for_each(|blob| self.remove(blob));
+        gone.into_iter().for_each(|backup| self.remove(backup));
     }
 
     fn existing_folder(&self) -> io::Result<Arc<SessionUndoFolder>> {
@@ -510,7 +510,7 @@ impl UndoState {
 
     /// Returns whether an undo entry refers to this backup, so that the backup can be restored.
     fn is_backup_referenced(&self, name: &OsStr) -> bool {
-        self.entries.iter().any(|(_, step)| step.backups().any(|blob| blob.name == name))
+        self.entries.iter().any(|(_, step)| step.backups().any(|backup| backup.name == name))
     }
 
     /// Keeps a late write until it is reported.
@@ -556,8 +556,8 @@ impl UndoState {
         // new backup must not get the same name.
         self.backup_count = self.backup_count.max(logged.last_backup);
         (self.lost, self.first_logged_prompt) = (lost, logged.first_prompt);
-        let is_kept = |blob: &Backup| {
-            backup_number(&blob.name).is_some_and(|number| numbers.contains(&number))
+        let is_kept = |backup: &Backup| {
+            backup_number(&backup.name).is_some_and(|number| numbers.contains(&number))
         };
         unrestored.retain(|entry| entry.backups().any(is_kept));
         let kept = entries.iter().map(|(_, entry)| entry).chain(&unrestored);
