@@ -203,10 +203,16 @@ fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
 }
 
 fn original_text() -> String {
-    (0..LINES).map(|number| numbered_line(number, 0)).collect()
+    numbered_lines(LINES)
 }
 
-fn numbered_line(number: usize, round: u32) -> String {
+/// Returns lines of 72 bytes.
+pub(super) fn numbered_lines(count: usize) -> String {
+    (0..count).map(|number| numbered_line(number, 0)).collect()
+}
+
+/// Returns a line after `round` changes.
+pub(super) fn numbered_line(number: usize, round: u32) -> String {
     format!(
         "    let value_{number:06} = compute(argument_{round:04}, {number:06}) + other_term;  //\n"
     )

@@ -52,6 +52,11 @@ impl ModelServerProcess {
         Ok(Self { _child: KillOnDrop(child), address, finished_requests: over })
     }
 
+    /// Returns the address on which the server listens.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Returns the command of a callboard that uses this server as its model and allows every call.
     pub(super) fn agent_command(
         &self,

@@ -1,5 +1,6 @@
 //! Turns with an HTTP model that answers at once, so that they measure only the cost of the agent.
 
+mod calls;
 mod cancel;
 
 use std::fs;
@@ -11,12 +12,15 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
-use super::figures::{median, open_session, read_memory_mib};
+use super::figures::{initialize, median, open_session, read_memory_mib};
 use super::model_server::{ModelServerProcess, final_reply, reply_with_call, reply_with_steps};
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-pub(super) use cancel::cancel_latency_at_points;
+pub(super) use self::calls::{
+    large_edit_latency, parallel_sessions_latency, small_edit_latency, streamed_path_latency,
+};
+pub(super) use self::cancel::cancel_latency_at_points;
 
 /// Number of warm-up turns, whose times are not used. For example, the first turn opens the
 /// connection to the model.
@@ -40,6 +44,23 @@ pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, T
         }
     }
     Ok(median(our_times) / median(echo_times))
+}
+
+/// Starts n processes with a model of a server and a sandbox. Returns the median of the milliseconds
+/// from the request for a session, directly after the response to `initialize`, to its response.
+pub(super) fn first_session_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("first-session")?;
+    let server = ModelServerProcess::start(built, &scratch, [])?;
+    let mut times = Vec::new();
+    for _ in 0..n {
+        let mut agent = AgentProcess::start(&mut server.agent_command(built, &scratch))?;
+        initialize(&mut agent)?;
+        let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
+        let start = Instant::now();
+        agent.request_and_wait("session/new", &params, DEADLINE, |_| ())?;
+        times.push(start.elapsed().as_secs_f64() * 1_000.0);
+    }
+    Ok(median(times))
 }
 
 /// Opens n sessions, and returns the size of the largest first request to a model, in bytes.

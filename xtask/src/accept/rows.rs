@@ -31,6 +31,13 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         measure: Programs(figures::idle_memory),
     },
     AcceptanceRow {
+        name: "first-session",
+        what: "ms from the first session/new of a process to its response, median of n processes",
+        n: 50,
+        target: Some(2.0),
+        measure: Programs(models::first_session_latency),
+    },
+    AcceptanceRow {
         name: "stuck-client",
         what: "peak MiB while a model streams n MiB to a client that reads nothing",
         n: 8,
@@ -241,6 +248,37 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         n: 20,
         target: Some(20.0),
         measure: Programs(models::parallel_reads_latency),
+    },
+    AcceptanceRow {
+        name: "model-sessions",
+        what: "ms by which 8 sessions at once, with 10 reads each, take longer than the delays of \
+               their model, median of n",
+        n: 10,
+        target: Some(45.0),
+        measure: Programs(models::parallel_sessions_latency),
+    },
+    AcceptanceRow {
+        name: "edit-small",
+        what: "ms from a reply of the model that changes one line of 72 kB to the next request, \
+               median of n edits",
+        n: 50,
+        target: Some(2.5),
+        measure: Programs(models::small_edit_latency),
+    },
+    AcceptanceRow {
+        name: "edit-large",
+        what: "the same time for a file of 7.2 MB",
+        n: 50,
+        target: Some(22.0),
+        measure: Programs(models::large_edit_latency),
+    },
+    AcceptanceRow {
+        name: "streamed-path",
+        what: "ms from the text before a streamed write_file call, as the client receives it, to the \
+               first update with the path of the call, median of n turns",
+        n: 20,
+        target: Some(8.0),
+        measure: Programs(models::streamed_path_latency),
     },
     AcceptanceRow {
         name: "first-request",

@@ -35,8 +35,6 @@ impl ScratchFolders {
 
     /// Writes the configuration file of the user to the home folder.
     pub(super) fn write_user_config(&self, text: &str) -> Result<(), TaskError> {
-        let folder = self.home().join(".config/callboard");
-        fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, &error))?;
         self.write_file("home/.config/callboard/config.toml", text).map(drop)
     }
 
@@ -47,9 +45,12 @@ impl ScratchFolders {
         Ok(path)
     }
 
-    /// Writes a file whose name is relative to the temporary folder. Returns its path.
+    /// Writes a file whose name is relative to the temporary folder, and creates the folders above it.
+    /// Returns the path of the file.
     pub(super) fn write_file(&self, name: &str, text: &str) -> Result<PathBuf, TaskError> {
         let path = self.root.join(name);
+        let folder = path.parent().unwrap_or(&path);
+        fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
         fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
         Ok(path)
     }
