@@ -23,6 +23,7 @@ mod model_server;
 mod models;
 mod mutants;
 mod output;
+mod peers;
 mod preview_kills;
 mod preview_rows;
 mod raw_agent;
@@ -117,10 +118,17 @@ pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) 
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 
-/// Runs all benches whose names begin with NAME; the arguments are `NAME [--n N]`.
+/// Runs all benches whose names begin with NAME, or compares callboard with other agents; the
+/// arguments are `NAME [--n N]` or `--peers`.
 pub(crate) fn run_benches(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
+    if args == ["--peers"] {
+        build_release_programs(workspace, ui)?;
+        peers::compare_with_peers(&ReleasePrograms::new(workspace, Seed::new(None)), ui);
+        return Ok(());
+    }
     let is_asked_for = |row: &AcceptanceRow, name: &str| row.name.starts_with(name);
-    let asked = parse_row_selection("bench NAME [--n N]", BENCHES.iter(), args, is_asked_for);
+    let asked =
+        parse_row_selection("bench NAME [--n N] | --peers", BENCHES.iter(), args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 

@@ -85,7 +85,7 @@ const COMMANDS: [Step; 6] = [
     Step {
         name: "picture",
         args: "",
-        what: "regenerate the picture and the page of the README from a turn of callboard",
+        what: "regenerate the picture and the page of the README from a turn of callboard, and its chart",
         run: picture::update_picture,
     },
     Step {
@@ -96,8 +96,8 @@ const COMMANDS: [Step; 6] = [
     },
     Step {
         name: "bench",
-        args: "NAME [--n N]",
-        what: "measure CPU time, one JSON line per row",
+        args: "NAME [--n N] | --peers",
+        what: "measure CPU time, one JSON line per row; or compare with other agents",
         run: accept::run_benches,
     },
 ];

@@ -1,7 +1,12 @@
-//! `picture`: regenerates the picture of the README, and the HTML page of the session in the
-//! picture.
+//! `picture`: regenerates the picture of the README, the HTML page of the session in the picture, and
+//! the chart.
 
-use crate::process::{self, TaskResult};
+mod chart;
+
+use std::fs;
+use std::io;
+
+use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -14,5 +19,12 @@ pub(crate) fn update_picture(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String
     process::run_expecting_success(test.env("CALLBOARD_PICTURE", "write"))?;
     ui.print_result_line("docs/turn.svg");
     ui.print_result_line("docs/session.html");
+    let (page, picture) =
+        (workspace.root.join("docs/performance.md"), workspace.root.join("docs/performance.svg"));
+    fs::read_to_string(page)
+        .and_then(|page| chart::draw_chart(&page).map_err(io::Error::other))
+        .and_then(|chart| fs::write(picture, chart))
+        .map_err(|error| TaskError::Failed(format!("docs/performance.md: {error}")))?;
+    ui.print_result_line("docs/performance.svg");
     Ok(())
 }

@@ -212,6 +212,14 @@ impl ReceivedTurn {
         self.calls.values().find(|call| call.title.starts_with(title))
     }
 
+    /// Returns the times at which calls completed, the earliest first.
+    pub(super) fn ends_of_completed_calls(&self) -> Vec<Instant> {
+        let completed = self.calls.values().filter(|call| call.is_completed);
+        let mut ends: Vec<_> = completed.filter_map(|call| call.ended).collect();
+        ends.sort();
+        ends
+    }
+
     /// Returns the titles of all calls, and the texts that the client received about them.
     pub(super) fn describe(&self) -> String {
         let calls = self.calls.values().map(|call| format!("`{}` {}", call.title, call.text));
