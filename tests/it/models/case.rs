@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::harness::scratch::Scratch;
@@ -86,15 +87,12 @@ impl DialectCase {
         self
     }
 
-    /// Runs the case in each of its dialects.
+    /// Runs the case in all of its dialects at the same time, because a case may wait for a retry.
     pub(crate) async fn check(self) {
-        for dialect in self.dialects {
-            self.check_in(*dialect).await;
-        }
+        join_all(self.dialects.iter().map(|dialect| self.check_in(*dialect))).await;
     }
 
     async fn check_in(&self, dialect: Dialect) {
-        eprintln!("in {dialect:?}:");
         let server = ModelServer::start(self.answers.clone()).await.unwrap();
         let mut agent = ready(&server, dialect).await;
         let prompt = agent.prompt("go").await;
@@ -114,6 +112,8 @@ impl DialectCase {
         assert_eq!(asked.len(), self.requests, "requests");
         assert!(asked.iter().all(|asked| asked.dialect == Some(dialect)));
         agent.finish().await;
+        // If the test fails, the dialect that fails is one that is not printed.
+        eprintln!("{dialect:?} passed");
     }
 }
 
