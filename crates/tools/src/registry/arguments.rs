@@ -561,4 +561,14 @@ mod tests {
         // field, the arguments do not match the schema.
         assert_eq!(describe_partial_args(&json!({"file": "a.rs"})), known);
     }
+
+    #[test]
+    fn a_call_is_not_described_before_an_argument_is_complete() {
+        let schema = json!({"properties": {"path": {"type": "string"}}});
+        let describe = |_: &Value| Some(CallDescription::new("list"));
+        let is_described =
+            |args: Value| describe_partial(&schema, args.as_object().unwrap(), describe).is_some();
+        assert!(!is_described(json!({})));
+        assert!(is_described(json!({"path": "src"})));
+    }
 }
