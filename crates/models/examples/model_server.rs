@@ -6,8 +6,9 @@
 //! each in the dialect of its request. It writes one JSON object per line to standard output. The
 //! first line of the output contains the address on which the server listens. Each later line
 //! describes one request whose response has ended. `bytes` is the size of the request's body. `gap_us`
-//! is the time in microseconds between the end of the previous response and the request. `was_sent` states whether the client stayed until
-//! the whole response was sent. The server exits when its standard input ends.
+//! is the time in microseconds between the end of the previous response and the request. `was_sent`
+//! states whether the client stayed until the whole response was sent. The server exits when its
+//! standard input ends.
 
 use std::error::Error;
 use std::io::Write as _;
