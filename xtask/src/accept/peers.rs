@@ -154,6 +154,7 @@ impl PeerFigures {
         for _ in 0..PROCESSES {
             let start = Instant::now();
             let mut agent = AgentProcess::start(&mut run.command(server.address(), &scratch))?;
+            let _killed = KillTreeOnDrop(agent.pid());
             let response = initialize(&mut agent)?;
             initialize_ms.push(start.elapsed().as_secs_f64() * 1_000.0);
             if let Some(version) = response["agentInfo"]["version"].as_str() {
@@ -162,13 +163,11 @@ impl PeerFigures {
             let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
             agent.request_and_wait("session/new", &params, DEADLINE, |_| ())?;
             ready_ms.push(start.elapsed().as_secs_f64() * 1_000.0);
-            let processes = process_tree(agent.pid())?;
-            drop(agent);
-            kill_all(&processes);
         }
         (self.initialize_ms, self.ready_ms) = (median(initialize_ms), median(ready_ms));
         let log = scratch.cwd().with_file_name("agent.log");
         let agent = SharedAgent::start(&mut run.command(server.address(), &scratch), log)?;
+        let _killed = KillTreeOnDrop(agent.pid());
         let session = SharedSession::open(&agent, &scratch.cwd(), &json!([]))?;
         let mut times = Vec::new();
         for turn in 0..TEXT_TURNS + WARM_UP {
@@ -182,8 +181,6 @@ impl PeerFigures {
         // A process may have exited meanwhile.
         let memory = processes.iter().filter_map(|pid| read_memory_mib(*pid, "VmRSS:").ok());
         self.memory_mib = memory.sum();
-        drop(agent);
-        kill_all(&processes);
         Ok(())
     }
 
@@ -208,6 +205,7 @@ impl PeerFigures {
         let scratch = run.scratch(server.address())?;
         let log = scratch.cwd().with_file_name("agent.log");
         let agent = SharedAgent::start(&mut run.command(server.address(), &scratch), log)?;
+        let _killed = KillTreeOnDrop(agent.pid());
         let session = SharedSession::open(&agent, &cwd, &json!([]))?;
         let ends = session.run_turn("", DEADLINE)?.ends_of_completed_calls();
         let between = ends.windows(2).skip(WARM_UP).take(READS).filter_map(|pair| match pair {
@@ -215,9 +213,6 @@ impl PeerFigures {
             _ => None,
         });
         let between: Vec<_> = between.collect();
-        let processes = process_tree(agent.pid())?;
-        drop(agent);
-        kill_all(&processes);
         match between.len() {
             READS => self.read_ms = median(between),
             _ => return Err(TaskError::Failed(format!("{} reads completed", ends.len()))),
@@ -247,14 +242,19 @@ fn process_tree(pid: u32) -> Result<Vec<u32>, TaskError> {
     Ok(found)
 }
 
-/// Kills processes, so that they take no time from the next measurement.
-fn kill_all(processes: &[u32]) {
-    let ids = processes.iter().map(u32::to_string);
-    // Each shell has `kill`.
-    let mut kill = Command::new("sh");
-    kill.args(["-c", r#"kill -KILL "$@""#, "sh"]).args(ids);
-    // Most of the processes have already exited.
-    drop(kill.stderr(Stdio::null()).status());
+/// Kills a process and all of its descendants when it is dropped, so that they take no time from the next
+/// measurement.
+struct KillTreeOnDrop(u32);
+
+impl Drop for KillTreeOnDrop {
+    fn drop(&mut self) {
+        let Ok(processes) = process_tree(self.0) else { return };
+        let ids = processes.iter().map(u32::to_string);
+        let mut kill = Command::new("sh");
+        kill.args(["-c", r#"kill -KILL "$@""#, "sh"]).args(ids);
+        // Some of the processes may have exited meanwhile.
+        drop(kill.stderr(Stdio::null()).status());
+    }
 }
 
 #[cfg(test)]
@@ -293,8 +293,8 @@ mod tests {
             found = process_tree(shell.0.id()).unwrap();
         }
         assert_eq!(found[0], shell.0.id());
+        drop(KillTreeOnDrop(shell.0.id()));
         drop(shell);
-        kill_all(&found);
         while found.iter().any(|pid| is_running(*pid)) {
             assert!(Instant::now() < end);
         }
