@@ -80,7 +80,7 @@ pub(crate) struct WorkspaceContext {
     /// The lock is held while files are read. If a read hangs, only one thread hangs: other callers
     /// wait for the lock without blocking a thread.
     known: Arc<tokio::sync::Mutex<TrackedFiles>>,
-    pending: Arc<Mutex<UnsentMessagesAndSystemPrompt>>,
+    pending: Arc<Mutex<PendingContext>>,
     /// Whether messages with instructions were removed from the session after they had been sent to
     /// the model.
     is_forgotten: Arc<AtomicBool>,
@@ -100,10 +100,21 @@ struct TrackedFiles {
 
 /// State with a separate lock, so that access to this state never waits for a slow disk.
 #[derive(Debug, Default)]
-struct UnsentMessagesAndSystemPrompt {
+struct PendingContext {
     /// Context messages that are ready but have not been sent yet.
     messages: Vec<String>,
+    /// Files of calls and prompts whose versions have not been recorded yet.
+    files: Vec<NotedFile>,
     system: Option<(Option<PermissionMode>, Arc<[ToolSpec]>, SystemPrompt)>,
+}
+
+/// A file of a call or of a prompt.
+#[derive(Debug)]
+struct NotedFile {
+    path: PathBuf,
+    /// Number of the prompt in which the model read or wrote the file. `None` if the model does not
+    /// know the file's content.
+    known_since: Option<u32>,
 }
 
 impl WorkspaceContext {
@@ -185,27 +196,39 @@ impl WorkspaceContext {
         }
     }
 
-    /// Records the files of a call that has just ended. If the call completed and reads or edits
-    /// files, the model knows the content of these files.
-    pub(crate) async fn record_call_files(&self, call: &ToolCallReport) {
+    /// Notes the files of a call that has just ended. If the call completed and reads or edits
+    /// files, the model knows the content of these files. The versions of noted files are recorded
+    /// when files are next read.
+    pub(crate) fn note_call_files(&self, call: &ToolCallReport) {
         let knows = call.status == Status::Completed
             && matches!(call.kind, ToolKind::Read | ToolKind::Edit);
         let mut files: Vec<_> = call.locations.iter().map(|at| at.path().to_owned()).collect();
         files.dedup();
-        self.record_files(files.into_iter().map(|file| (file, knows)).collect()).await;
+        self.note_files(files.into_iter().map(|file| (file, knows)));
     }
 
-    /// Records the files of a call or a prompt. The flag of a file states whether the model knows
-    /// the file's content.
+    fn note_files(&self, files: impl IntoIterator<Item = (PathBuf, bool)>) {
+        let prompt = self.prompt.load(Ordering::Relaxed);
+        let files = files.into_iter();
+        let files =
+            files.map(|(path, knows)| NotedFile { path, known_since: knows.then_some(prompt) });
+        lock(&self.pending).files.extend(files);
+    }
+
+    /// Starts to record the versions of the noted files, unless files are being read.
+    pub(crate) fn start_recording_noted_files(&self) {
+        if self.known.try_lock().is_ok() {
+            let context = self.clone();
+            drop(tokio::spawn(async move { context.run_blocking_on_files(|_, _| ()).await }));
+        }
+    }
+
+    /// Records the files of a prompt. The flag of a file states whether the model knows the file's
+    /// content.
     pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
-            let prompt = self.prompt.load(Ordering::Relaxed);
-            self.run_blocking_on_files(move |known, workspace| {
-                for (file, knows) in &files {
-                    known.record_file_for_model(workspace, file, knows.then_some(prompt));
-                }
-            })
-            .await;
+            self.note_files(files);
+            self.run_blocking_on_files(|_, _| ()).await;
         }
     }
 
@@ -268,14 +291,24 @@ impl WorkspaceContext {
         self.left_prompts.fetch_min(prompts, Ordering::Relaxed);
     }
 
-    /// Runs `look` on a blocking thread, because it reads files.
+    /// Records the noted files, and then runs `look`, on a blocking thread, because both read files.
     async fn run_blocking_on_files(
         &self,
         look: impl FnOnce(&mut TrackedFiles, &Workspace) + Send + 'static,
     ) {
         let (workspace, left_prompts) = (self.workspace.clone(), self.left_prompts.clone());
+        let pending = self.pending.clone();
         let look = move |known: &mut TrackedFiles| {
             known.forget_removed_prompts(&left_prompts);
+            loop {
+                let noted = std::mem::take(&mut lock(&pending).files);
+                if noted.is_empty() {
+                    break;
+                }
+                for file in noted {
+                    known.record_file_for_model(&workspace, &file.path, file.known_since);
+                }
+            }
             look(known, &workspace);
         };
         // If `look` panics, only the messages of this call are lost.
@@ -290,7 +323,8 @@ impl TrackedFiles {
         self.versions.mark_forgotten_after(left);
     }
 
-    /// Records a file. `known_since` is the prompt in which the model read or wrote the file.
+    /// Records a file. `known_since` is the prompt in which the model read or wrote the file, or
+    /// `None` if the model does not know its content.
     fn record_file_for_model(
         &mut self,
         workspace: &Workspace,

@@ -28,7 +28,7 @@ pub(super) async fn run_calls(
     let mut results: Vec<_> =
         calls.iter().map(|pending| result_of_call_not_run(&pending.call)).collect();
     let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
-    let (mut running, mut fault) = (FuturesUnordered::new(), None);
+    let (mut running, mut fault, mut left) = (FuturesUnordered::new(), None, results.len());
     loop {
         while fault.is_none()
             && running.len() < MAX_PARALLEL_CALLS
@@ -39,6 +39,11 @@ pub(super) async fn run_calls(
         }
         let Some((place, ended)) = running.next().await else { break };
         order.mark_ended(place);
+        left -= 1;
+        if left > 0 {
+            // Later changes of its files are only noticed if their versions are recorded now.
+            context::start_recording_touched_files(turn);
+        }
         results[place].is_error = ended.status != Status::Completed;
         if ended.is_fatal {
             fault = Some(ended.text.clone());
@@ -105,7 +110,7 @@ async fn run_call(turn: &Turn<'_>, pending: PendingCall) -> CallOutcome {
         Ok(args) => turn.run_announced_call(open, &call.name, args).await,
         Err(text) => reject_arguments(open, &call, text),
     };
-    context::record_touched_files(turn, &id).await;
+    context::note_touched_files(turn, &id);
     ended
 }
 

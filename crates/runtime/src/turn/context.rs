@@ -143,14 +143,24 @@ fn current_read_rules(turn: &Turn<'_>) -> ImplicitReadRules {
     ImplicitReadRules(turn.handle.update(|session, _| session.rules().clone()))
 }
 
-/// Records the files of a call, so that instructions in their folders are sent and later changes
-/// are reported.
-pub(super) async fn record_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
-    if let Some(report) = turn.handle.call_report(call) {
-        tokio::select! {
-            biased;
-            () = turn.cancel.cancelled() => {}
-            () = turn.workspace_context.record_call_files(&report) => {}
+/// Notes the files of a call that has just ended, so that instructions in their folders are sent and
+/// later changes are reported.
+pub(super) fn note_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
+    turn.handle.update(|session, _| {
+        let board = session.board();
+        if let Some(report) = board.open_call_report(call).or_else(|| board.history().get(call)) {
+            turn.workspace_context.note_call_files(report);
         }
-    }
+    });
+}
+
+/// Returns whether [`add_context_updates`] records the versions of touched files before the next
+/// request.
+pub(super) fn next_request_records_files(turn: &Turn<'_>) -> bool {
+    context::model_takes_context(&*(turn.active_options)().model)
+}
+
+/// Starts to record the versions of the files that ended calls have touched.
+pub(super) fn start_recording_touched_files(turn: &Turn<'_>) {
+    turn.workspace_context.start_recording_noted_files();
 }

@@ -2,6 +2,7 @@
 
 mod background_commands;
 mod cancellation;
+mod changed_files;
 mod images;
 mod late_writes;
 mod parallel_calls;
@@ -73,8 +74,11 @@ impl Tool for Worker {
     type Plan = Args;
 
     fn spec(&self) -> Spec {
-        Spec::new(self.name, "Works for a few steps.", ToolKind::Other)
-            .with_side_effects(self.reach)
+        let kind = match self.reach {
+            SideEffects::Reads => ToolKind::Read,
+            _ => ToolKind::Other,
+        };
+        Spec::new(self.name, "Works for a few steps.", kind).with_side_effects(self.reach)
     }
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
