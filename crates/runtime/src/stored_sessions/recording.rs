@@ -2,7 +2,7 @@
 //! limited time.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
 
 use acp_lifecycle::ToolUsage;
@@ -20,7 +20,7 @@ use agent_client_protocol::v1::schema::{ContentBlock, SessionId};
 use callboard_models::ChatMessage;
 use futures::FutureExt as _;
 use futures::future::Shared;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use ulid::Ulid;
 
@@ -29,8 +29,8 @@ use super::model_message::{message_record, read_messages, reset_record};
 use super::redaction::redact_changes;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSessions, StoredSettings};
 use crate::limits::{
-    COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_PAUSE,
-    RETRIED_COMMIT_TIMEOUT, REWIND_COMMIT_TIMEOUT,
+    COMMIT_TIMEOUT, MAX_UNSENT_CHANGES, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES,
+    RETRIED_COMMIT_PAUSE, RETRIED_COMMIT_TIMEOUT, REWIND_COMMIT_TIMEOUT, UNSENT_CHANGES_TIME,
 };
 use crate::lock::lock;
 use crate::prompt;
@@ -71,7 +71,12 @@ struct RecordingState {
     /// Whether open documents will be recorded soon: see
     /// [`SessionRecording::record_open_documents_soon`].
     is_record_scheduled: bool,
-    /// The commit of the last changes. The driver and the turn may both wait for it.
+    /// Changes that the recorder does not have yet. They are sent when someone waits for their commit,
+    /// or after [`UNSENT_CHANGES_TIME`], so that a call needs one commit instead of several.
+    unsent: Vec<SessionChange>,
+    /// Notified when there are unsent changes, and when the recording is dropped.
+    has_unsent: Arc<Notify>,
+    /// The commit of the last sent changes. The driver and the turn may both wait for it.
     last_commit: Option<Shared<CommitFuture>>,
     failure: Option<SessionStoreError>,
     is_notified: bool,
@@ -110,12 +115,12 @@ impl SessionRecording {
         new: NewSession,
         secrets: LiveSecrets,
     ) -> Arc<Self> {
-        let recording = Arc::new(Self::new(
+        let recording = Self::start(
             (new.id.clone(), secrets),
             RecordingTarget::Opening(Vec::new()),
             StoredSettings::default(),
             false,
-        ));
+        );
         let opening = recording.clone();
         drop(tokio::spawn(async move {
             let opened = stored.open_if_needed().await;
@@ -135,21 +140,22 @@ impl SessionRecording {
         let id = session.id().clone();
         let recorder = opened.writer.recorder_for_open_session(session);
         let target = RecordingTarget::Recorder(recorder, opened.clone());
-        let recording = Self::new((id, secrets), target, settings, true);
+        let recording = Self::start((id, secrets), target, settings, true);
         {
             let mut state = lock(&recording.state);
             (state.stored_permissions, state.prompts) = (permissions, prompts);
         }
         recording.is_settled.send_replace(true);
-        Arc::new(recording)
+        recording
     }
 
-    fn new(
+    fn start(
         (id, secrets): (SessionId, LiveSecrets),
         target: RecordingTarget,
         settings: StoredSettings,
         has_prompt: bool,
-    ) -> Self {
+    ) -> Arc<Self> {
+        let has_unsent = Arc::<Notify>::default();
         let state = RecordingState {
             target,
             fold: TranscriptFold::default(),
@@ -163,11 +169,16 @@ impl SessionRecording {
             has_prompt,
             is_replay: false,
             is_record_scheduled: false,
+            unsent: Vec::new(),
+            has_unsent: has_unsent.clone(),
             last_commit: None,
             failure: None,
             is_notified: false,
         };
-        Self { id, secrets, state: Mutex::new(state), is_settled: watch::Sender::new(false) }
+        let is_settled = watch::Sender::new(false);
+        let recording = Arc::new(Self { id, secrets, state: Mutex::new(state), is_settled });
+        drop(tokio::spawn(send_changes_regularly(Arc::downgrade(&recording), has_unsent)));
+        recording
     }
 
     fn attach_store_or_end(&self, opened: Result<OpenedStore, SessionStoreError>, new: NewSession) {
@@ -350,7 +361,7 @@ impl SessionRecording {
         let commit = async {
             // The sender lives as long as this recording, so the wait cannot fail.
             drop(is_settled.wait_for(|is_settled| *is_settled).await);
-            let commit = lock(&self.state).last_commit.clone();
+            let commit = lock(&self.state).send_changes();
             match commit {
                 Some(commit) => commit.await.map(|()| true),
                 None => Ok(false),
@@ -475,7 +486,7 @@ impl SessionRecording {
             state.has_prompt = state.prompts > 0;
             changes.extend(prompt.map(SessionChange::Prompt));
             state.write(changes);
-            state.last_commit.clone()
+            state.send_changes()
         };
         let commit = commit.ok_or(SessionStoreError::WriterEnded)?;
         let committed = timeout(REWIND_COMMIT_TIMEOUT, self.wait_for_retried_commit(commit)).await;
@@ -523,7 +534,7 @@ impl SessionRecording {
     /// the store hangs.
     pub(crate) async fn close(&self) {
         self.record_open_documents();
-        let target = std::mem::replace(&mut lock(&self.state).target, RecordingTarget::Ended);
+        let target = lock(&self.state).end();
         if let RecordingTarget::Recorder(recorder, opened) = target {
             drop(recorder);
             drop(timeout(COMMIT_TIMEOUT, opened.writer.flush()).await);
@@ -584,19 +595,39 @@ impl RecordingState {
         if changes.is_empty() {
             return;
         }
-        let now = SystemTime::now();
         match &mut self.target {
             RecordingTarget::Opening(waiting) if waiting.len() < MAX_UNSTORED_CHANGES => {
-                waiting.push((changes, now));
+                waiting.push((changes, SystemTime::now()));
             }
             RecordingTarget::Opening(_) => {
                 self.end_with_error(&SessionStoreError::QueueFull);
             }
-            RecordingTarget::Recorder(recorder, _) => {
-                self.last_commit = Some(recorder.queue_changes(changes, now).shared());
+            RecordingTarget::Recorder(..) => {
+                self.unsent.extend(changes);
+                self.has_unsent.notify_one();
+                if self.unsent.len() >= MAX_UNSENT_CHANGES {
+                    drop(self.send_changes());
+                }
             }
             RecordingTarget::Ended => {}
         }
+    }
+
+    /// Sends the unsent changes to the store. Returns the commit of the last changes.
+    fn send_changes(&mut self) -> Option<Shared<CommitFuture>> {
+        if let RecordingTarget::Recorder(recorder, _) = &self.target
+            && !self.unsent.is_empty()
+        {
+            let changes = std::mem::take(&mut self.unsent);
+            self.last_commit = Some(recorder.queue_changes(changes, SystemTime::now()).shared());
+        }
+        self.last_commit.clone()
+    }
+
+    /// Ends the recording after the changes so far. Returns its target.
+    fn end(&mut self) -> RecordingTarget {
+        drop(self.send_changes());
+        std::mem::replace(&mut self.target, RecordingTarget::Ended)
     }
 
     /// Returns the value. In case of an error, ends the recording and returns `None`.
@@ -618,8 +649,26 @@ impl RecordingState {
     /// Ends the recording. Nothing later is recorded, so the stored session is incomplete only at
     /// its end.
     fn end_with_error(&mut self, error: &SessionStoreError) {
-        self.target = RecordingTarget::Ended;
+        drop(self.end());
         self.record_failure(error);
+    }
+}
+
+impl Drop for RecordingState {
+    fn drop(&mut self) {
+        drop(self.send_changes());
+        self.has_unsent.notify_one();
+    }
+}
+
+/// Sends the changes of a recording to the store, a short time after the first of them, until the
+/// recording is dropped.
+async fn send_changes_regularly(recording: Weak<SessionRecording>, has_unsent: Arc<Notify>) {
+    loop {
+        has_unsent.notified().await;
+        sleep(UNSENT_CHANGES_TIME).await;
+        let Some(recording) = recording.upgrade() else { break };
+        drop(lock(&recording.state).send_changes());
     }
 }
 

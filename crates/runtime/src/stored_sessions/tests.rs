@@ -176,6 +176,33 @@ async fn the_last_change_before_a_pause_is_recorded_within_a_second() {
     assert!(last.json.contains("first and last"), "{}", last.json);
 }
 
+#[tokio::test]
+async fn changes_for_whose_commit_nobody_waits_are_committed_too() {
+    let message = |text: &str| Arc::new(ChatMessage::user(text));
+    let stored_messages = async |store: &MemorySessionStore, count: usize| {
+        let begun = std::time::Instant::now();
+        while store.list(&SessionFilter::default()).unwrap().sessions.is_empty()
+            || records(store, "s", RecordStream::Model).len() < count
+        {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(30), "nothing is committed");
+            tokio::task::yield_now().await;
+        }
+    };
+    let store = MemorySessionStore::new();
+    let (recording, open) = held_recording(&store);
+    open.send(()).unwrap();
+    let handle = SessionHandle::new(acp_lifecycle::Session::new("/p"), SystemTime::now);
+    recording.record_prompt(&"t1".into(), &[ContentBlock::from("hi")], &handle);
+    recording.commit().await;
+    let secrets = Secrets::default();
+    recording.record_messages(&[message("1")], 0, &secrets);
+    stored_messages(&store, 1).await;
+    // The last changes are committed also if the recording is dropped at once.
+    recording.record_messages(&[message("1"), message("2")], 0, &secrets);
+    drop(recording);
+    stored_messages(&store, 2).await;
+}
+
 #[test]
 fn a_message_is_read_as_it_was_stored_without_its_secrets() {
     let secrets = Secrets::default().with_values(["s3cr3t-value"]);
