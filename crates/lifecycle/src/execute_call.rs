@@ -349,8 +349,8 @@ async fn permit_preview_reads(
         return Ok(());
     }
     let asks = verdict == Verdict::Ask;
-    let content =
-        call.session().call_report(call.id()).filter(|_| asks).map(|report| report.content);
+    let report = asks.then(|| call.session().call_report(call.id())).flatten();
+    let content = report.map(|report| report.content);
     if asks {
         let note = session_titles(call).render_sentence("reads-first", &[], &[]);
         call.append_content(Content::from_text(note));

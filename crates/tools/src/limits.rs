@@ -42,6 +42,9 @@ pub(crate) const MAX_IMAGE_BYTES: u64 = 3_932_160;
 /// itself.
 pub(crate) const MAX_CLIENT_IMAGE_BYTES: usize = 512 * 1024;
 
+/// Maximum size of a file that the preview of a read already reads.
+pub(crate) const MAX_PREVIEW_READ_BYTES: u64 = 64 * 1024;
+
 /// Size of the buffer with which a file is read line by line.
 pub(crate) const LINE_READ_BUFFER_BYTES: usize = 64 * 1024;
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use acp_lifecycle::{Effect, Grant, PinnedPlan, SessionHandle};
+use acp_lifecycle::{CallHandle, Effect, Grant, PinnedPlan, SessionHandle, Verdict};
 use acp_types::{Content, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,8 +16,8 @@ use crate::error::ToolError;
 use crate::files::read::{
     FileContent, FileExcerpt, ImageFile, read_text_or_image, unsaved_excerpt,
 };
-use crate::files::workspace::{Workspace, WorkspacePath};
-use crate::limits::MAX_CLIENT_IMAGE_BYTES;
+use crate::files::workspace::{Workspace, WorkspacePath, guard};
+use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_PREVIEW_READ_BYTES};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
     ToolOutput, ToolPreview, run_on_blocking_thread,
@@ -41,9 +41,20 @@ pub(crate) struct Args {
     limit: Option<u32>,
 }
 
+/// A read that waits for its permission.
+#[derive(Debug)]
+pub(crate) struct ReadPlan {
+    args: Args,
+    at: WorkspacePath,
+    workspace: Arc<Workspace>,
+    /// The output, if the preview has already read the file. It reads a small file that may be read
+    /// without a permission request, because another thread would take longer than the read.
+    output: Option<Result<ToolOutput, ToolError>>,
+}
+
 impl Tool for ReadFile {
     type Args = Args;
-    type Plan = (Args, WorkspacePath, Arc<Workspace>);
+    type Plan = ReadPlan;
 
     fn spec(&self) -> Spec {
         Spec {
@@ -82,10 +93,20 @@ impl Tool for ReadFile {
             // needs no permission. If a link has replaced the output file, the link is not
             // followed.
             let at = workspace.resolve(&args.path)?;
-            return Ok(ToolPreview::new((args, at, workspace)));
+            return Ok(ToolPreview::new(ReadPlan { args, at, workspace, output: None }));
         }
-        let (at, effects) = context.inspect_with_effects(&args.path, Effect::Read).await?;
-        Ok(ToolPreview { effects, ..ToolPreview::new((args, at, workspace)) })
+        let (call, may_be_unsaved) = (invocation.call.clone(), context.text.is_some());
+        let inspected = context.run_blocking(move |workspace| {
+            let (at, effects) = guard::inspect_with_effects(workspace, &args.path, Effect::Read)?;
+            let outside = guard::mark_outside_effects(workspace, effects.clone());
+            let is_allowed = || call.judge_effects(&outside) == Verdict::Allow;
+            let output = (!may_be_unsaved && is_small(workspace, &at) && is_allowed())
+                .then(|| read(workspace, &at, &args, &UnsavedTexts::default(), false, &call));
+            Ok((args, at, effects, output))
+        });
+        let (args, at, effects, output) = inspected.await?;
+        let plan = ReadPlan { args, at, workspace, output };
+        Ok(ToolPreview { effects, ..ToolPreview::new(plan) })
     }
 
     async fn run(
@@ -94,45 +115,60 @@ impl Tool for ReadFile {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let (args, at, workspace) = pinned.release(grant)?;
+        let ReadPlan { args, at, workspace, output } = pinned.release(grant)?;
+        if let Some(output) = output {
+            return output;
+        }
         let Invocation { call, context, .. } = invocation;
-        let is_output = !Arc::ptr_eq(&workspace, &context.workspace);
-        let held = match is_output {
-            true => None,
-            false => {
+        let held = match Arc::ptr_eq(&workspace, &context.workspace) {
+            false => None,
+            true => {
                 call.cancel_token()
                     .run_until_cancelled(UnsavedTexts::query_for_read(context, &at))
                     .await
             }
         };
-        let held = held.unwrap_or_default();
-        let (session, cancel) = (call.session().clone(), call.cancel_token().clone());
-        let output = run_on_blocking_thread(move || {
-            let Args { offset, limit, .. } = args;
-            let reading = match held.text_if_single_file() {
-                Some(text) => {
-                    FileContent::Text(unsaved_excerpt(&workspace, &at, text, offset, limit)?)
-                }
-                None => {
-                    read_text_or_image(&workspace, &at, offset, limit, &|| cancel.is_cancelled())?
-                }
-            };
-            Ok(match reading {
-                FileContent::Text(mut window) => {
-                    // Stored outputs of other sessions are redacted too. Reading such an output
-                    // needs permission, like any file outside of the project folders.
-                    let is_kept =
-                        is_output || workspace.outputs().is_output_of_any_session(at.path());
-                    if is_kept {
-                        redact(&mut window, &session);
-                    }
-                    ToolOutput { is_stored: is_kept, ..text_output(window, &held.notes_for_read()) }
-                }
-                FileContent::Image(image) => image_output(&image, at.path()),
-            })
-        });
-        output.await
+        let (held, call) = (held.unwrap_or_default(), call.clone());
+        let is_output = !Arc::ptr_eq(&workspace, &context.workspace);
+        run_on_blocking_thread(move || read(&workspace, &at, &args, &held, is_output, &call)).await
     }
+}
+
+/// Reads the file, or the unsaved text of the client.
+fn read(
+    workspace: &Workspace,
+    at: &WorkspacePath,
+    args: &Args,
+    held: &UnsavedTexts,
+    is_output: bool,
+    call: &CallHandle,
+) -> Result<ToolOutput, ToolError> {
+    let Args { offset, limit, .. } = *args;
+    let reading = match held.text_if_single_file() {
+        Some(text) => FileContent::Text(unsaved_excerpt(workspace, at, text, offset, limit)?),
+        None => {
+            let is_cancelled = || call.cancel_token().is_cancelled();
+            read_text_or_image(workspace, at, offset, limit, &is_cancelled)?
+        }
+    };
+    Ok(match reading {
+        FileContent::Text(mut window) => {
+            // Stored outputs of other sessions are redacted too. Reading such an output needs
+            // permission, like any file outside of the project folders.
+            let is_kept = is_output || workspace.outputs().is_output_of_any_session(at.path());
+            if is_kept {
+                redact(&mut window, call.session());
+            }
+            ToolOutput { is_stored: is_kept, ..text_output(window, &held.notes_for_read()) }
+        }
+        FileContent::Image(image) => image_output(&image, at.path()),
+    })
+}
+
+/// Returns whether a file is so small that it is read in the preview.
+fn is_small(workspace: &Workspace, at: &WorkspacePath) -> bool {
+    let metadata = workspace.open_read(at).map(|file| file.metadata());
+    metadata.is_ok_and(|it| it.is_ok_and(|it| it.len() <= MAX_PREVIEW_READ_BYTES))
 }
 
 /// Redacts known secrets in the output of a command.

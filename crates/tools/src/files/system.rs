@@ -20,20 +20,21 @@ mod unix;
 
 #[cfg(not(unix))]
 pub(crate) use portable::{
-    Dir, PinnedDirectory, copy_access, file_clock_now, is_executable, is_without_links, link_count,
-    metadata_file_id, mode_bits, path_metadata, set_mode_bits,
+    Dir, PinnedDirectory, copy_access, exists_without_links, file_clock_now, is_executable,
+    link_count, metadata_file_id, mode_bits, path_metadata, set_mode_bits,
 };
 #[cfg(all(test, unix))]
 pub(crate) use unix::simulated_file_system;
 #[cfg(unix)]
 pub(crate) use unix::{
-    Dir, PinnedDirectory, copy_access, file_clock_now, is_executable, is_without_links, link_count,
-    metadata_file_id, mode_bits, path_metadata, set_mode_bits,
+    Dir, PinnedDirectory, copy_access, exists_without_links, file_clock_now, is_executable,
+    link_count, metadata_file_id, mode_bits, path_metadata, set_mode_bits,
 };
 
 use std::ffi::OsString;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
 
 /// Reads the rest of a file. Returns `None` if this is more than `cap` bytes.
 pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
@@ -42,6 +43,15 @@ pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> 
     let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
     file.take(cap + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= cap).then_some(bytes))
+}
+
+/// Follows all links of an absolute path. Most paths have none, which a single system call shows.
+pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    if path.is_absolute() && !has_parent && exists_without_links(path)? {
+        return Ok(path.components().collect());
+    }
+    path.canonicalize()
 }
 
 /// The device number and the inode number of a file or directory. The pair is unique on the system.

@@ -131,12 +131,8 @@ impl Context {
         effect: fn(PathBuf) -> Effect,
     ) -> Result<(WorkspacePath, Effects), ToolError> {
         let given = given.to_owned();
-        self.run_blocking(move |workspace| {
-            let at = workspace.resolve_and_follow_links(&given)?;
-            let effects = guard::path_effects(workspace, &at, effect);
-            Ok((at, effects))
-        })
-        .await
+        self.run_blocking(move |workspace| guard::inspect_with_effects(workspace, &given, effect))
+            .await
     }
 
     /// Waits for the recovery of changes that killed processes left unfinished.

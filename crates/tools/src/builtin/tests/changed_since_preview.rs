@@ -153,6 +153,26 @@ fn change_neighbouring_line(tree: &TestWorkspace, before: u32) {
     }
 }
 
+/// The preview of a read may read the file, but not if the read needs permission.
+#[tokio::test]
+async fn a_file_whose_read_needs_permission_is_read_after_the_answer() {
+    let tree = Arc::new(test_workspace(&[]));
+    let file = tree.outer_folder().join("outside");
+    fs::write(&file, "before").unwrap();
+    let context =
+        Context::new(Arc::new(Workspace::new(tree.workspace.cwd().to_owned(), vec![]).unwrap()));
+    let asked = Arc::<AtomicU32>::default();
+    let client = |session: &SessionHandle| ApprovingClient {
+        session: session.clone(),
+        tree: Arc::clone(&tree),
+        meanwhile: |tree, _| fs::write(tree.outer_folder().join("outside"), "after").unwrap(),
+        asked: Arc::clone(&asked),
+        shown: Arc::default(),
+    };
+    let (ended, _) = run_whole_call(client, context, "read_file", json!({ "path": file })).await;
+    assert_eq!((ended.text.trim(), asked.load(Ordering::Relaxed)), ("1\tafter", 1));
+}
+
 #[tokio::test]
 async fn an_edit_of_unchanged_lines_follows_them_to_their_new_place() {
     let life = run_call_with_change("edit_file", edit(), insert_line_above).await;

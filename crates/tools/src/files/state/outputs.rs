@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use acp_types::path::file_uri;
 
 use crate::files::state::session_folder::{self, FolderLock};
-use crate::files::system::{Dir, FileVisibility, PinnedDirectory};
+use crate::files::system::{Dir, FileVisibility, PinnedDirectory, real_path};
 use crate::limits::{MAX_OUTPUT_FILES, MAX_OUTPUT_FILES_BYTES, STATE_SWEEP_INTERVAL_BYTES};
 use crate::lock::lock;
 
@@ -155,7 +155,7 @@ impl<Reader> OutputStore<Reader> {
     pub(crate) fn is_output_of_any_session(&self, path: &Path) -> bool {
         self.folder.as_ref().is_some_and(|(folder, _)| {
             let is_within = |folder: &Path| path.starts_with(folder);
-            is_within(folder) || fs::canonicalize(folder).is_ok_and(|real| is_within(&real))
+            is_within(folder) || real_path(folder).is_ok_and(|real| is_within(&real))
         })
     }
 }

@@ -311,8 +311,8 @@ impl Dir {
 
 /// Returns `false`, because this system cannot find this out with one system call.
 #[cfg(not(unix))]
-pub(crate) fn is_without_links(_path: &Path) -> bool {
-    false
+pub(crate) fn exists_without_links(_path: &Path) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Returns the metadata of an absolute path. Follows links.

@@ -171,10 +171,14 @@ pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     std::fs::metadata(path)
 }
 
-/// Returns whether an absolute path exists and contains no link. Returns false if the kernel does not
-/// support `openat2`.
-pub(crate) fn is_without_links(path: &Path) -> bool {
-    open_absolute_without_links(path, OPEN_PATH_FLAGS).is_ok()
+/// Returns whether an absolute path exists and contains no link. Fails with
+/// [`io::ErrorKind::NotFound`] if nothing is there and no link is in the way. Returns false if the
+/// kernel does not support `openat2`.
+pub(crate) fn exists_without_links(path: &Path) -> io::Result<bool> {
+    match open_absolute_without_links(path, OPEN_PATH_FLAGS) {
+        Err(Errno::NOENT) => Err(Errno::NOENT.into()),
+        opened => Ok(opened.is_ok()),
+    }
 }
 
 fn io_error_from_open(error: Errno) -> io::Error {

@@ -11,6 +11,7 @@ use acp_lifecycle::{Effect, Effects, is_protected, is_protected_beneath};
 use super::Workspace;
 use super::git;
 use super::workspace_path::{WorkspacePath, WorkspaceRoot, canonicalize_existing};
+use crate::error::ToolError;
 use crate::files::system::link_count;
 
 /// Returns whether changing a file always requires permission. `real` must be the real path.
@@ -101,6 +102,17 @@ pub(crate) fn path_effects(
     let real = workspace.canonicalize(at).ok().map(|real| real.path);
     let real = real.filter(|real| named.as_ref() != Some(real));
     named.into_iter().chain(real).map(effect).collect()
+}
+
+/// Inspects a path that a call names. Also returns the effects of accessing it.
+pub(crate) fn inspect_with_effects(
+    workspace: &Workspace,
+    given: &str,
+    effect: fn(PathBuf) -> Effect,
+) -> Result<(WorkspacePath, Effects), ToolError> {
+    let at = workspace.resolve_and_follow_links(given)?;
+    let effects = path_effects(workspace, &at, effect);
+    Ok((at, effects))
 }
 
 /// Returns whether a file has other hard links. A change of the file also changes the content of

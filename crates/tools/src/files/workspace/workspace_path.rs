@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use callboard_text::{normalise, path_text};
 
 use crate::files::system::{
-    FileId, PinnedDirectory as Pinned, is_link_loop, is_without_links, outside_root_error,
+    FileId, PinnedDirectory as Pinned, is_link_loop, outside_root_error, real_path,
 };
 
 /// A project folder of the session, or a pinned directory outside of the project folders.
@@ -156,15 +156,6 @@ impl WorkspacePath {
             inspected: seen,
         })
     }
-}
-
-/// Follows all links of an absolute path. Most paths have none, which a single system call shows.
-fn real_path(path: &Path) -> io::Result<PathBuf> {
-    let has_parent = path.components().any(|part| part == Component::ParentDir);
-    if path.is_absolute() && !has_parent && is_without_links(path) {
-        return Ok(path.components().collect());
-    }
-    path.canonicalize()
 }
 
 /// Follows all links of a path. Components that do not exist are appended unchanged.
