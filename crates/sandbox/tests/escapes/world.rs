@@ -153,7 +153,7 @@ impl World {
         .into_iter()
         .map(|(name, value): (&str, OsString)| (name.into(), value))
         .collect();
-        variables.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));
+        variables.push(("PATH".into(), system_path()));
         variables
     }
 
@@ -195,6 +195,16 @@ impl World {
         ];
         reached.into_iter().filter(|(_, is_reached)| *is_reached).map(|(what, _)| what)
     }
+}
+
+/// Returns the search path without the folders of the user's home. Programs there are often scripts
+/// that select a version of a program, which takes longer than a line of the tables.
+fn system_path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let home = std::env::home_dir().filter(|home| home != Path::new("/"));
+    let is_in_home = |folder: &PathBuf| home.as_ref().is_some_and(|home| folder.starts_with(home));
+    let folders = std::env::split_paths(&path).filter(|folder| !is_in_home(folder));
+    std::env::join_paths(folders).unwrap()
 }
 
 /// State of files: path, and owner, mode and content as text.
