@@ -42,6 +42,10 @@ pub(crate) const MAX_IMAGE_BYTES: u64 = 3_932_160;
 /// itself.
 pub(crate) const MAX_CLIENT_IMAGE_BYTES: usize = 512 * 1024;
 
+/// Minimum number of bytes that are hashed on another thread while they are written. A thread takes
+/// about as long as the hash of 100 kB.
+pub(crate) const MIN_BYTES_HASHED_ASIDE: usize = 1 << 20;
+
 /// Maximum size of a file that the preview of a read already reads.
 pub(crate) const MAX_PREVIEW_READ_BYTES: u64 = 64 * 1024;
 

@@ -5,11 +5,12 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::limits::MAX_KNOWN_HASHES;
+use crate::limits::{MAX_KNOWN_HASHES, MIN_BYTES_HASHED_ASIDE};
 use crate::lock::lock;
 
 /// The SHA-256 hash of the content of a file.
@@ -21,6 +22,20 @@ impl ContentHash {
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// Computes the hash of some bytes while this thread does other work. Many bytes are hashed on a
+    /// thread of their own.
+    pub(crate) fn of_bytes_during<T>(bytes: &[u8], work: impl FnOnce() -> T) -> (Self, T) {
+        thread::scope(|scope| {
+            let hash = || Self::of_bytes(bytes);
+            let hashing = (bytes.len() >= MIN_BYTES_HASHED_ASIDE)
+                .then(|| thread::Builder::new().spawn_scoped(scope, hash).ok())
+                .flatten();
+            let done = work();
+            // Without a thread, or if the thread panicked, the bytes are hashed here.
+            (hashing.and_then(|hashing| hashing.join().ok()).unwrap_or_else(hash), done)
+        })
     }
 
     /// Returns the bytes of the hash.
@@ -115,7 +130,7 @@ impl<R: io::Read> io::Read for HashingReader<R> {
 #[cfg(test)]
 mod tests {
     use super::{ContentHash, HashingReader, KnownHashes};
-    use crate::limits::MAX_KNOWN_HASHES;
+    use crate::limits::{MAX_KNOWN_HASHES, MIN_BYTES_HASHED_ASIDE};
     use std::io::Read as _;
     use std::path::Path;
 
@@ -149,5 +164,14 @@ mod tests {
         reader.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(reader.hash(), Some(ContentHash::of_bytes(b"some bytes")));
         assert_eq!(HashingReader::without_hash(&b""[..]).hash(), None);
+    }
+
+    #[test]
+    fn bytes_that_are_hashed_aside_have_the_same_hash() {
+        for len in [0, 1, MIN_BYTES_HASHED_ASIDE - 1, MIN_BYTES_HASHED_ASIDE, 3_000_000] {
+            let bytes: Vec<_> = (0..len).map(|at| (at % 251) as u8).collect();
+            let (hash, done) = ContentHash::of_bytes_during(&bytes, || 7);
+            assert_eq!((hash, done), (ContentHash::of_bytes(&bytes), 7), "{len}");
+        }
     }
 }

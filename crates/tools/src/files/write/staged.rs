@@ -48,7 +48,8 @@ pub(in crate::files) struct StagedFile<'a> {
     new_file: Option<File>,
     /// The metadata of the old file at the time when its content was last compared.
     old_metadata: Option<EntryMetadata>,
-    new_hash: ContentHash,
+    /// The hash of the new content, which is known when the file is staged.
+    new_hash: Option<ContentHash>,
     method: WriteMethod,
     stage: StagedState,
     /// Whether the file had other content immediately after it was written in place.
@@ -96,7 +97,7 @@ impl<'a> StagedFile<'a> {
             new_file_id: (0, 0),
             new_file: None,
             old_metadata: None,
-            new_hash: ContentHash::of_bytes(change.bytes),
+            new_hash: None,
             method: WriteMethod::Add,
             stage: StagedState::Prepared,
             had_concurrent_write: false,
@@ -106,7 +107,9 @@ impl<'a> StagedFile<'a> {
     /// Creates the new file next to the old file, without changing the old file. Calls `filled`
     /// with the number of bytes that were written so far.
     pub(super) fn stage(&mut self, filled: &mut dyn FnMut(usize)) -> Result<(), ToolError> {
-        let written = self.write_temporary(filled);
+        let bytes = self.change.bytes;
+        let (hash, written) = ContentHash::of_bytes_during(bytes, || self.write_temporary(filled));
+        self.new_hash = Some(hash);
         written.map_err(|trouble| trouble.into_tool_error(self.workspace, self.change.path))
     }
 
@@ -386,7 +389,7 @@ impl<'a> StagedFile<'a> {
         };
         let old = self.old_metadata.map(|old| old.file_id);
         let modes = self.changed_mode_in_place();
-        let after = *self.new_hash.as_bytes();
+        let after = *self.new_hash().as_bytes();
         PlannedWrite { modes, ..PlannedWrite::new(way, self.new_file_id, old, after) }
     }
 
@@ -410,7 +413,7 @@ impl<'a> StagedFile<'a> {
     }
 
     pub(super) fn new_hash(&self) -> ContentHash {
-        self.new_hash
+        self.new_hash.unwrap_or_else(|| ContentHash::of_bytes(self.change.bytes))
     }
 
     /// Turns the old file into a backup. Returns the operations of this write, which are needed to
@@ -420,7 +423,7 @@ impl<'a> StagedFile<'a> {
     /// Instead, the operation is recorded as unrecoverable. If `undo` is `None`, no backup is
     /// created.
     pub(super) fn back_up_old(&self, undo: Option<&UndoStore>) -> Vec<FileOperation> {
-        let (path, after) = (self.target.path.clone(), self.new_hash);
+        let (path, after) = (self.target.path.clone(), self.new_hash());
         let Some(old) = self.change.expected else {
             let made = self
                 .target
