@@ -17,9 +17,18 @@ use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 /// Crates that are only checked together with all others, because a separate check of these crates
-/// would build most dependencies again. Each other crate is also checked alone. This check fails if
-/// the crate needs a feature of a dependency that only another crate enables.
-const CHECKED_TOGETHER: [&str; 3] = ["callboard-runtime", "callboard-sessions", "callboard"];
+/// would build most dependencies again. The other crates are also checked alone or in a group. This
+/// check fails if a crate needs a feature of a dependency that only a crate outside of its group
+/// enables.
+const CHECKED_WITH_ALL: [&str; 3] = ["callboard-runtime", "callboard-sessions", "callboard"];
+
+/// Groups of crates that are checked together, because they have most dependencies in common, and
+/// build them with other features than the crates of other groups.
+const GROUPS: [&[&str]; 3] = [
+    &["callboard-sandbox", "callboard-process"],
+    &["acp-transport", "acp-connection", "acp-conformance", "callboard-exec"],
+    &["acp-tools", "acp-mcp", "acp-store", "callboard-models"],
+];
 
 /// A published crate.
 struct PublishedCrate {
@@ -62,9 +71,24 @@ pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]
     // The features are the same as in the other steps, so that the dependencies need not be built
     // again.
     check(&["--workspace", "--all-features"])?;
-    all.iter()
-        .filter(|one| !CHECKED_TOGETHER.contains(&one.name.as_str()))
-        .try_for_each(|one| check(&["-p", &one.name]))
+    let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
+    groups(&names).into_iter().try_for_each(|group| {
+        check(&group.into_iter().flat_map(|name| ["-p", name]).collect::<Vec<_>>())
+    })
+}
+
+/// Divides crates into the groups that are checked together. A crate that is in no group is checked
+/// alone.
+fn groups<'a>(names: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let mut groups = vec![Vec::new(); GROUPS.len()];
+    for name in names.iter().filter(|name| !CHECKED_WITH_ALL.contains(name)) {
+        match GROUPS.iter().position(|group| group.contains(name)) {
+            Some(group) => groups[group].push(*name),
+            None => groups.push(vec![*name]),
+        }
+    }
+    groups.retain(|group| !group.is_empty());
+    groups
 }
 
 fn published_crates(metadata: &Value) -> Vec<PublishedCrate> {
@@ -117,6 +141,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn each_crate_is_checked_once_in_its_group_or_alone() {
+        let names = ["alone", "acp-mcp", "callboard", "acp-tools", "callboard-process"];
+        let checked = groups(&names);
+        assert_eq!(checked, [&["callboard-process"][..], &["acp-mcp", "acp-tools"], &["alone"]]);
+    }
 
     #[test]
     fn every_published_crate_is_a_member_and_a_patch_of_the_unpacked_workspace() {
