@@ -101,24 +101,28 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
 /// late writes of other programs, new instructions of the project, and changed files.
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
     updates::report_ended_commands(turn, history).await;
-    updates::report_late_writes(turn, history).await;
     let notices = turn.tools.settle_servers(turn.cancel).await;
     notices.into_iter().for_each(|notice| updates::send_notice(turn.handle, notice));
     turn.tools.take_usage().iter().for_each(|usage| history.add_usage(usage));
     let chosen = (turn.active_options)();
     if !context::model_takes_context(&*chosen.model) {
-        return;
+        return updates::report_late_writes(turn, history).await;
     }
     let window = history.budget_for_model(&chosen).window_tokens();
-    tokio::select! {
+    let (secrets, rules) = (turn.secrets.current(), current_read_rules(turn));
+    let mut late = Vec::new();
+    // Both wait for a thread that reads files. Reports that were taken are not lost by a cancel.
+    let looks = futures::future::join(
+        async { late = turn.context.take_foreign_change_reports().await },
+        turn.workspace_context.take_context_messages(window, secrets, rules),
+    );
+    let news = tokio::select! {
         biased;
-        () = turn.cancel.cancelled() => {}
-        news = turn.workspace_context.take_context_messages(window, turn.secrets.current(), current_read_rules(turn)) => {
-            for message in news {
-                history.push_message(message);
-            }
-        }
-    }
+        () = turn.cancel.cancelled() => Vec::new(),
+        ((), news) = looks => news,
+    };
+    updates::add_late_writes(turn, history, late);
+    news.into_iter().for_each(|message| drop(history.push_message(message)));
 }
 
 /// Reads the files that a prompt links to, and returns their text for the model. The files then

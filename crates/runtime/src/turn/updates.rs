@@ -115,12 +115,14 @@ pub(super) async fn report_late_writes(turn: &Turn<'_>, history: &mut History) {
     tokio::select! {
         biased;
         () = turn.cancel.cancelled() => {}
-        late = turn.context.take_foreign_change_reports() => {
-            for report in late {
-                history.push_note(&report);
-                send_notice(turn.handle, report);
-            }
-        }
+        late = turn.context.take_foreign_change_reports() => add_late_writes(turn, history, late),
+    }
+}
+
+pub(super) fn add_late_writes(turn: &Turn<'_>, history: &mut History, late: Vec<String>) {
+    for report in late {
+        history.push_note(&report);
+        send_notice(turn.handle, report);
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use rustix::{fs as sys, process};
 
-use super::{FileId, FileKind, outside_root_error};
+use super::{FileId, FileKind, outside_root_error, real_path};
 use crate::limits::MAX_OPEN_TRIES;
 
 pub(crate) use dir::Dir;
@@ -60,7 +60,7 @@ enum LinkPolicy {
 
 impl PinnedDirectory {
     pub(crate) fn pin(path: &Path) -> io::Result<Self> {
-        Self::pin_without_links(&path.canonicalize()?)
+        Self::pin_without_links(&real_path(path)?)
     }
 
     /// Pins a directory. The path must be absolute and must not contain links.
