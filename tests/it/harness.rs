@@ -31,8 +31,8 @@ pub(crate) use acp_conformance::{
     TestClient,
 };
 
-/// Time limit of every wait. A turn can take several seconds on a busy machine. A command that a test
-/// must end sleeps for a longer time.
+/// Time limit of every wait. A turn can take several seconds on a busy machine. A command that a
+/// test must end sleeps for a longer time.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Path of the tested program.

@@ -46,7 +46,8 @@ pub(crate) async fn ready(
     ready_in(Scratch::new(), script, mode, servers, client).await
 }
 
-/// The configuration with which the first prompt waits for servers that a busy machine starts slowly.
+/// The configuration with which the first prompt waits for servers that a busy machine starts
+/// slowly.
 pub(crate) const PATIENT: &str = "[mcp]\nfirst_prompt_wait = 60\n";
 
 /// Starts the agent in a scratch folder, as [`ready`] does.

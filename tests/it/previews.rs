@@ -384,8 +384,8 @@ impl Random {
     }
 }
 
-/// Copies the project, and runs the script in the copy without a sandbox. Returns the entries of the
-/// copy.
+/// Copies the project, and runs the script in the copy without a sandbox. Returns the entries of
+/// the copy.
 fn run_in_copy(agent: &Agent) -> Vec<(PathBuf, String)> {
     let copy = tempfile::tempdir_in("/var/tmp").unwrap();
     let folder = copy.path().join("project");

@@ -36,8 +36,8 @@ const MAX_HEADING_CHARS: usize = 100;
 /// A whole session, as a page of HTML or as Markdown.
 ///
 /// All updates are folded before the output is written. A call is shown at the position of its
-/// first update, with the state after its last update. Equal updates give equal output: the clock is
-/// not read, and all times are in the updates or are arguments.
+/// first update, with the state after its last update. Equal updates give equal output: the clock
+/// is not read, and all times are in the updates or are arguments.
 ///
 /// At most 16 MiB of a session are kept. Beyond this limit, the content of the oldest calls and
 /// thoughts is discarded first, and the oldest messages afterwards. The newest part is always

@@ -168,7 +168,8 @@ pub fn shown_diffs(call: &ToolCall) -> impl Iterator<Item = &Diff> {
     })
 }
 
-/// Returns the progress that a call shows in its `_meta`, under any key: `{"progress": {"current": …}}`.
+/// Returns the progress that a call shows in its `_meta`, under any key:
+/// `{"progress": {"current": …}}`.
 #[must_use]
 pub fn shown_progress(call: &ToolCall) -> Option<f64> {
     let mut parts = call.meta.iter().flat_map(|meta| meta.values());

@@ -5,8 +5,8 @@ use agent_client_protocol::v1::schema::{RequestPermissionRequest, RequestPermiss
 use agent_client_protocol::{Error, JsonRpcMessage, JsonRpcRequest, Result, UntypedMessage};
 use serde_json::Value;
 
-/// A `session/request_permission` that the SDK can send. This type exists because the SDK's own type
-/// omits the old text of a new file.
+/// A `session/request_permission` that the SDK can send. This type exists because the SDK's own
+/// type omits the old text of a new file.
 #[derive(Debug, Clone)]
 pub(crate) struct PermissionRequestMessage(pub(crate) RequestPermissionRequest);
 

@@ -34,9 +34,9 @@ where
     agent.connect_to(transport).await
 }
 
-/// Returns the text of a prompt for a model that reads only text. A link becomes a Markdown link, an
-/// attached text follows its address, and other blocks are named in brackets, e.g. `[image/png]`. The
-/// blocks are separated by line breaks.
+/// Returns the text of a prompt for a model that reads only text. A link becomes a Markdown link,
+/// an attached text follows its address, and other blocks are named in brackets, e.g.
+/// `[image/png]`. The blocks are separated by line breaks.
 pub fn prompt_text(prompt: &[ContentBlock]) -> String {
     let texts = prompt.iter().map(|block| match block {
         ContentBlock::Text(block) => block.text.clone(),

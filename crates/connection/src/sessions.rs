@@ -156,9 +156,9 @@ impl ClientSessions {
         AgentCapabilities::new().session_capabilities(can)
     }
 
-    /// Opens a session for `session/new`, and responds. `set_up` sets the properties of the session.
-    /// The id of the session is unique on this connection. If the `cwd` of the request is not
-    /// absolute, the request is refused.
+    /// Opens a session for `session/new`, and responds. `set_up` sets the properties of the
+    /// session. The id of the session is unique on this connection. If the `cwd` of the request is
+    /// not absolute, the request is refused.
     ///
     /// To choose the id, or to restore a stored session, use
     /// [`session_builder`](Self::session_builder).

@@ -366,8 +366,8 @@ impl Screen {
     }
 
     /// Asks for the number of an option, or for `y` or `n`, which choose the options for this call
-    /// only. Asks several times if the answer is invalid. Returns `None`, which cancels the request,
-    /// at the end of input or after too many attempts.
+    /// only. Asks several times if the answer is invalid. Returns `None`, which cancels the
+    /// request, at the end of input or after too many attempts.
     fn ask_option<'a>(
         &self,
         options: &'a [PermissionOption],
@@ -394,8 +394,8 @@ impl Screen {
 /// The number of the signal that Ctrl-C sends, in POSIX.
 const SIGINT: u8 = 2;
 
-/// Returns the option that an answer means. A word means the first option of its kind, because agents
-/// list the preview of a command after the option that runs it.
+/// Returns the option that an answer means. A word means the first option of its kind, because
+/// agents list the preview of a command after the option that runs it.
 fn find_option<'a>(options: &'a [PermissionOption], answer: &str) -> Option<&'a PermissionOption> {
     let first_of_kind = |kind| options.iter().find(|option| option.kind == kind);
     match answer.to_lowercase().as_str() {

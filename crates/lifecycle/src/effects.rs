@@ -37,8 +37,8 @@ pub enum Effect {
         server: String,
         /// The tool's name on that server.
         tool: String,
-        /// A digest of the tool's definition, so that a remembered answer covers only the definition
-        /// that the user saw. Empty if the definition has no digest. A rule with
+        /// A digest of the tool's definition, so that a remembered answer covers only the
+        /// definition that the user saw. Empty if the definition has no digest. A rule with
         /// [`Matcher::Mcp`](crate::Matcher::Mcp) matches the tool regardless of the digest.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         definition: String,
@@ -159,8 +159,8 @@ impl Effects {
         Self { preview: Some(CommandPreview::Offered), ..self }
     }
 
-    /// Requires that the commands of the call run on a copy of the project folders first. Every grant
-    /// of the call is then a [grant for a preview](crate::Grant::is_for_preview).
+    /// Requires that the commands of the call run on a copy of the project folders first. Every
+    /// grant of the call is then a [grant for a preview](crate::Grant::is_for_preview).
     #[must_use]
     pub fn with_required_preview(self) -> Self {
         Self { preview: Some(CommandPreview::Required), ..self }

@@ -146,10 +146,10 @@ impl ToolMiddleware {
     /// call, and the text of the error is sent to the model.
     ///
     /// A preview must change nothing, and may read only files that the call's
-    /// [effects](Self::with_effects) name, e.g. as files to write. Before the preview runs, the rules and the policy decide
-    /// whether it may read these files. If the call's effects are marked, e.g. as sensitive, the
-    /// marks apply to this decision too. Unknown effects name no file, so the preview of a call
-    /// with unknown effects should show only its arguments.
+    /// [effects](Self::with_effects) name, e.g. as files to write. Before the preview runs, the
+    /// rules and the policy decide whether it may read these files. If the call's effects are
+    /// marked, e.g. as sensitive, the marks apply to this decision too. Unknown effects name no
+    /// file, so the preview of a call with unknown effects should show only its arguments.
     ///
     /// The callback itself must not read files, because the callback runs before this decision. The
     /// future that the callback returns runs after the decision. The callback and its future run
@@ -187,9 +187,10 @@ impl ToolMiddleware {
 
     /// Names the arguments that contain paths, and sets the callback that resolves a path. Each
     /// named argument that is a string is resolved before the call is judged. The effects, the
-    /// preview, the permission request and the tool receive the resolved path. The title and the raw
-    /// input that the client sees contain the path that the model wrote. If the callback returns an error, the call ends without a
-    /// permission request, and the text of the error is sent to the model.
+    /// preview, the permission request and the tool receive the resolved path. The title and the
+    /// raw input that the client sees contain the path that the model wrote. If the callback
+    /// returns an error, the call ends without a permission request, and the text of the error is
+    /// sent to the model.
     ///
     /// `Turn::resolve_path` of `acp-connection` resolves a path in the folder of the session.
     #[must_use]
@@ -204,9 +205,9 @@ impl ToolMiddleware {
     }
 
     /// Declares the kinds of tools. For a tool without a declared kind, the kind is inferred from
-    /// the annotations, and then from the words of the name ([`tool_kind::infer_kind`]). The kind is
-    /// not inferred from the [effects](Self::with_effects), because a rule may allow all calls of a
-    /// kind.
+    /// the annotations, and then from the words of the name ([`tool_kind::infer_kind`]). The kind
+    /// is not inferred from the [effects](Self::with_effects), because a rule may allow all calls
+    /// of a kind.
     #[must_use]
     pub fn with_kinds(
         mut self,
@@ -474,8 +475,9 @@ impl fmt::Debug for ToolMiddleware {
 }
 
 /// Reports the progress of the call that this task runs: `report_progress(3.0, 10.0, "compiling")`.
-/// If the total is unknown, pass `None` as the total. Outside of a call, the function does nothing. The
-/// client shows the progress after the title until the call ends, e.g. `build · 3/10 compiling`.
+/// If the total is unknown, pass `None` as the total. Outside of a call, the function does nothing.
+/// The client shows the progress after the title until the call ends, e.g. `build · 3/10
+/// compiling`.
 ///
 /// [`CallHandle::current`] defines which tasks belong to a call. The function may be called as
 /// often as needed. The client receives at most one update per 50 ms, or per [configured

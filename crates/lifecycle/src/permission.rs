@@ -168,8 +168,8 @@ impl PinnedPlan<ErasedPlan> {
     }
 }
 
-/// A grant was used for another call, or a grant for a preview was used to run a call. The cause is a
-/// bug in the program, not an error of the model or the user.
+/// A grant was used for another call, or a grant for a preview was used to run a call. The cause is
+/// a bug in the program, not an error of the model or the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the permission was given for another call, or only for a preview")]
 pub struct GrantMismatch;
@@ -225,8 +225,8 @@ impl Grant {
     }
 
     /// Returns whether the grant permits the call to run only on a copy of the project folders; see
-    /// [`Effects::with_preview_offer`] and [`Effects::with_required_preview`]. Such a grant releases
-    /// a plan only by [`PinnedPlan::release_for_preview`].
+    /// [`Effects::with_preview_offer`] and [`Effects::with_required_preview`]. Such a grant
+    /// releases a plan only by [`PinnedPlan::release_for_preview`].
     #[must_use]
     pub fn is_for_preview(&self) -> bool {
         self.kind.is_for_preview

@@ -60,8 +60,8 @@ pub struct CallDocument {
     pub call: ToolCallReport,
     /// The terminals, in the order in which the call shows them.
     pub terminals: Vec<TerminalReport>,
-    /// Whether the first report of the call showed no terminal. Some clients then show the terminals
-    /// as text.
+    /// Whether the first report of the call showed no terminal. Some clients then show the
+    /// terminals as text.
     #[serde(default)]
     pub is_announced_without_terminals: bool,
 }
@@ -240,7 +240,8 @@ impl TranscriptFold {
             SessionStatePart::Info(_) => ("info".to_owned(), Vec::new()),
             SessionStatePart::Usage(_) => ("usage".to_owned(), Vec::new()),
             SessionStatePart::Compaction(compaction) => {
-                // End the message, because clients may show each change of a compaction as a message.
+                // End the message, because clients may show each change of a compaction as a
+                // message.
                 let documents = self.end_message().into_iter().collect();
                 self.message_count += 1;
                 (format!("compaction/{}/{}", compaction.id, self.message_count), documents)

@@ -83,8 +83,8 @@ impl SessionFolders {
 }
 
 impl McpServerConfig {
-    /// Returns the URL, or the program with its arguments, its folder and whether it is sandboxed. A
-    /// remembered answer applies only to a server with the same name and the same address.
+    /// Returns the URL, or the program with its arguments, its folder and whether it is sandboxed.
+    /// A remembered answer applies only to a server with the same name and the same address.
     /// Environment variables and headers are no part of the address, because they often contain
     /// tokens that are renewed.
     pub(crate) fn address(&self) -> String {

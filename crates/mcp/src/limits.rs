@@ -97,8 +97,8 @@ pub(crate) const MAX_PAGE_URL_BYTES: usize = 2048;
 /// when the user finishes a further page.
 pub(crate) const MAX_OPEN_PAGES: usize = 32;
 
-/// Maximum length of a request to the model, as JSON, in bytes. A longer request is refused, because
-/// the user sees the whole request.
+/// Maximum length of a request to the model, as JSON, in bytes. A longer request is refused,
+/// because the user sees the whole request.
 pub(crate) const MAX_SAMPLING_BYTES: usize = 64 << 10;
 
 /// Maximum length of a reply of the model to a server in tokens. If a server requests a larger

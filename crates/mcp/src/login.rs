@@ -35,9 +35,9 @@ pub struct McpLoginClient {
 
 /// Stores logins. The methods may block, because they are called on blocking threads.
 ///
-/// A login is a secret, opaque text of at most 16 KiB. Each login belongs to the name and the URL of a
-/// server, and must not be returned for another URL. An error is the end of a sentence for the user,
-/// and must not contain a secret.
+/// A login is a secret, opaque text of at most 16 KiB. Each login belongs to the name and the URL
+/// of a server, and must not be returned for another URL. An error is the end of a sentence for the
+/// user, and must not contain a secret.
 pub trait McpLoginStore: fmt::Debug + Send + Sync {
     /// Returns the login for a server, if there is one for exactly this URL.
     ///

@@ -140,8 +140,8 @@ impl McpTool {
     }
 }
 
-/// Returns a text of a server on one line, in a code span if Markdown would interpret it, so that no
-/// client renders its links and images.
+/// Returns a text of a server on one line, in a code span if Markdown would interpret it, so that
+/// no client renders its links and images.
 fn one_line_without_markdown(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     match words.is_empty() {

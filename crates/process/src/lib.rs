@@ -2,9 +2,9 @@
 //! crate does *only* that; to parse command lines, use `callboard-shell`.
 //!
 //! The caller passes a [`ShellCommand`], receives output while the command runs, and receives a
-//! [`CommandExit`] at the end. On Linux, a program whose `main` begins with [`run_if_command_helper`]
-//! runs its commands under helper processes. No process then outlives its command, and no command
-//! outlives the program, even if the program is killed.
+//! [`CommandExit`] at the end. On Linux, a program whose `main` begins with
+//! [`run_if_command_helper`] runs its commands under helper processes. No process then outlives its
+//! command, and no command outlives the program, even if the program is killed.
 #![doc = include_str!("../README.md")]
 
 pub mod env;

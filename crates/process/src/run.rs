@@ -230,9 +230,9 @@ pub fn run_if_command_helper() {
     tree::ignore_file_size_signal();
 }
 
-/// Returns whether commands run under helpers. It returns false if [`run_if_command_helper`] was not
-/// called, or if the system is not Linux. Without helpers, [`run_command`] ends those processes of
-/// a command that it can find.
+/// Returns whether commands run under helpers. It returns false if [`run_if_command_helper`] was
+/// not called, or if the system is not Linux. Without helpers, [`run_command`] ends those processes
+/// of a command that it can find.
 #[must_use]
 pub fn has_helper() -> bool {
     tree::best_supervision() == Supervision::Helper

@@ -291,7 +291,8 @@ impl WorkspaceContext {
         self.left_prompts.fetch_min(prompts, Ordering::Relaxed);
     }
 
-    /// Records the noted files, and then runs `look`, on a blocking thread, because both read files.
+    /// Records the noted files, and then runs `look`, on a blocking thread, because both read
+    /// files.
     async fn run_blocking_on_files(
         &self,
         look: impl FnOnce(&mut TrackedFiles, &Workspace) + Send + 'static,

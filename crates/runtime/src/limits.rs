@@ -31,8 +31,9 @@ pub(crate) const RETRIED_COMMIT_TIMEOUT: Duration = Duration::from_millis(20);
 pub(crate) const RETRIED_COMMIT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time for which changes of a session wait for further changes before their commit, unless someone
-/// waits for it. Most are then part of the commit of a final document, which is delivered afterwards.
-/// If the process is killed, changes of this time that no client has seen as final may be lost.
+/// waits for it. Most are then part of the commit of a final document, which is delivered
+/// afterwards. If the process is killed, changes of this time that no client has seen as final may
+/// be lost.
 pub(crate) const UNSENT_CHANGES_TIME: Duration = Duration::from_millis(20);
 
 /// Maximum number of changes that wait for further changes.

@@ -1,5 +1,5 @@
-//! Runs a command in a sandbox: `sandbox_run [--landlock] FOLDER PROGRAM [ARGUMENT...]`. The command
-//! may write in the folder only.
+//! Runs a command in a sandbox: `sandbox_run [--landlock] FOLDER PROGRAM [ARGUMENT...]`. The
+//! command may write in the folder only.
 
 use std::process::ExitCode;
 

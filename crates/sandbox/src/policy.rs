@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub struct SandboxPolicy {
     /// Folders in which the command may change everything except [`read_only`](Self::read_only).
-    /// Each of these folders must exist. With a [`preview`](Self::preview), the command changes only
-    /// copies of the folders.
+    /// Each of these folders must exist. With a [`preview`](Self::preview), the command changes
+    /// only copies of the folders.
     #[serde(with = "paths")]
     pub writable: Vec<PathBuf>,
     /// Files and folders that the command must not change, replace or create, although they are in
@@ -95,8 +95,8 @@ impl ReadOnlyName {
 ///
 /// In [`SandboxPolicy::copy_on_write`], an entry has no effect if the folder does not exist, or if
 /// it is in a writable folder. If the kernel cannot combine the folder with its layer, the command
-/// can only read the folder. This happens e.g. in a container, where the layer is on an overlay file
-/// system.
+/// can only read the folder. This happens e.g. in a container, where the layer is on an overlay
+/// file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CopyOnWriteFolder {
@@ -146,8 +146,8 @@ pub enum NetworkAccess {
     Host,
 }
 
-/// Limits of the resources of one command. `None` means the limit that the caller's process has. The
-/// time, the space on disk and the sum of the memory of all processes are not limited.
+/// Limits of the resources of one command. `None` means the limit that the caller's process has.
+/// The time, the space on disk and the sum of the memory of all processes are not limited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -150,8 +150,8 @@ pub trait SessionStore: Debug + Send + Sync {
     /// power failure.
     ///
     /// If the store cannot overwrite all removed text at once, e.g. because another process reads
-    /// it, the removal succeeds nevertheless. Later calls of [`sync`](Self::sync) overwrite the text,
-    /// or return the error that prevents the overwriting.
+    /// it, the removal succeeds nevertheless. Later calls of [`sync`](Self::sync) overwrite the
+    /// text, or return the error that prevents the overwriting.
     ///
     /// # Errors
     ///

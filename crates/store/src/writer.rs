@@ -27,8 +27,8 @@ use crate::store::{OpenSession, SessionStore};
 /// of the writer and all [`SessionRecorder`]s are dropped.
 ///
 /// Queued changes are written in as few commits as possible. If a full disk or another process
-/// prevents a write, the write is retried every second, and later writes of the session wait for it.
-/// The retries end when the recorder of the session is dropped.
+/// prevents a write, the write is retried every second, and later writes of the session wait for
+/// it. The retries end when the recorder of the session is dropped.
 #[derive(Debug, Clone)]
 pub struct StoreWriter {
     jobs: Sender<WriterJob>,

@@ -229,19 +229,19 @@ pub(crate) const MAX_UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 /// earlier changes. If the log is larger, only the process that made the changes can undo them.
 pub(crate) const MAX_UNDO_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Maximum number of files and folders in the project folders if the changes of commands are recorded.
-/// Ignored files and generated folders do not count.
+/// Maximum number of files and folders in the project folders if the changes of commands are
+/// recorded. Ignored files and generated folders do not count.
 pub(crate) const MAX_SNAPSHOT_ENTRIES: usize = 10_000;
 
 /// Maximum size of a file whose changes by a command can be undone.
 pub(crate) const MAX_SNAPSHOT_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Maximum total size of the copies of project files that a session keeps for undoing the changes of
-/// its next command.
+/// Maximum total size of the copies of project files that a session keeps for undoing the changes
+/// of its next command.
 pub(crate) const MAX_SNAPSHOT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Maximum time for reading the project folders before a command, and again after the command. If the
-/// copies have become full of outdated contents, the folders are read twice before the command.
+/// Maximum time for reading the project folders before a command, and again after the command. If
+/// the copies have become full of outdated contents, the folders are read twice before the command.
 pub(crate) const MAX_SNAPSHOT_TIME: Duration = Duration::from_millis(300);
 
 /// Maximum time for which an undo or a command waits until the changes of earlier commands are
@@ -259,8 +259,8 @@ pub(crate) const MAX_REPOSITORY_STATE_BYTES: u64 = 1024;
 /// Maximum number of paths that one command changes if its changes are recorded.
 pub(crate) const MAX_RECORDED_CHANGES: usize = 1_000;
 
-/// Maximum number of files whose recorded changes the card of a command shows. A patch file contains
-/// all changes.
+/// Maximum number of files whose recorded changes the card of a command shows. A patch file
+/// contains all changes.
 pub(crate) const MAX_RECORDED_CHANGES_SHOWN: usize = 20;
 
 /// Maximum number of paths that a rewind changes.
@@ -376,8 +376,8 @@ pub(crate) const MAX_SANDBOX_PROCESSES: u64 = 4096;
 /// Maximum size of a file that a command in a sandbox may write.
 pub(crate) const MAX_SANDBOX_FILE_BYTES: u64 = 32 << 30;
 
-/// Maximum number of executable files and of names with a dot that the result of a sandboxed command
-/// lists.
+/// Maximum number of executable files and of names with a dot that the result of a sandboxed
+/// command lists.
 pub(crate) const MAX_MADE_NAMES: usize = 20;
 
 /// Maximum time that the search for these files may take when the command has ended.

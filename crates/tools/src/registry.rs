@@ -33,7 +33,8 @@ use self::arguments::NormalisedArguments;
 pub use self::live_tools::LiveTools;
 pub use self::prepared_call::PreparedCall;
 
-/// The tools of a session, in the order in which they were added. [Live tools](LiveTools) come last.
+/// The tools of a session, in the order in which they were added. [Live tools](LiveTools) come
+/// last.
 #[derive(Debug, Clone)]
 pub struct Registry {
     tools: Vec<Arc<RegisteredTool>>,

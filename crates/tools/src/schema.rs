@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 /// The keyword of a schema that was generated from a Rust type.
 const GENERATED: &str = "x-generated";
 
-/// Turns the schema of a tool into the schema that models receive, which has no internal keywords. A
-/// generated schema says the same in fewer bytes:
+/// Turns the schema of a tool into the schema that models receive, which has no internal keywords.
+/// A generated schema says the same in fewer bytes:
 ///
 /// - Fields that have the keyword `x-hidden` are removed. A model may still give such a field.
 /// - Constants without descriptions become one `enum`.
@@ -68,8 +68,8 @@ fn inline_definitions(schema: &mut Value) {
     }
 }
 
-/// Removes a definition that contains no reference, and to which there is at most one reference. Returns
-/// the reference and the definition.
+/// Removes a definition that contains no reference, and to which there is at most one reference.
+/// Returns the reference and the definition.
 fn take_definition_used_at_most_once(schema: &mut Value) -> Option<(Value, Map<String, Value>)> {
     let text = schema.to_string();
     let definitions = schema.get_mut("$defs")?.as_object_mut()?;
@@ -86,10 +86,10 @@ fn take_definition_used_at_most_once(schema: &mut Value) -> Option<(Value, Map<S
     Some((reference(&name), definition))
 }
 
-/// Marks a generated schema, and removes the parts that every request to a model would repeat although they
-/// do not help the model: the name and the description of the whole, the number formats of Rust, and
-/// the value `null` of fields that need not be given. In an argument, `null` means that the field is
-/// not given.
+/// Marks a generated schema, and removes the parts that every request to a model would repeat
+/// although they do not help the model: the name and the description of the whole, the number
+/// formats of Rust, and the value `null` of fields that need not be given. In an argument, `null`
+/// means that the field is not given.
 pub(crate) fn shorten_generated_schema(schema: &mut Value) {
     if let Value::Object(root) = schema {
         root.retain(|name, _| !matches!(&**name, "$schema" | "title" | "description"));

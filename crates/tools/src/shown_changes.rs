@@ -39,9 +39,9 @@ pub(crate) async fn content_and_patch_for_changes(
     (shown, is_whole)
 }
 
-/// Returns the content items of [`content_and_patch_for_changes`] for changes that are computed one by
-/// one, so that they are never all in memory. At most `most` changes are shown. Calls `changes` a
-/// second time for the patch file. Blocks.
+/// Returns the content items of [`content_and_patch_for_changes`] for changes that are computed one
+/// by one, so that they are never all in memory. At most `most` changes are shown. Calls `changes`
+/// a second time for the patch file. Blocks.
 pub(crate) fn content_and_patch_for_computed_changes<I: Iterator<Item = FileChange>, R>(
     changes: impl Fn() -> I,
     most: usize,

@@ -27,8 +27,8 @@ const HOSTILE_CALL_TIME: Duration = Duration::from_millis(500);
 const TURN_INTERVAL: Duration = Duration::from_millis(10);
 /// Number of rounds with a hostile server between two groups of rounds with a silent server.
 const HOSTILE_ROUNDS: usize = 40;
-/// Number of rounds of such a group. In these rounds, a silent server takes the place of the hostile
-/// server.
+/// Number of rounds of such a group. In these rounds, a silent server takes the place of the
+/// hostile server.
 const SILENT_ROUNDS: usize = 24;
 /// Minimum number of times of which percentiles are compared.
 const MIN_TIMES: usize = 50;

@@ -134,8 +134,8 @@ pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f6
     Ok(longest)
 }
 
-/// Runs n commands that write 10 MB to a terminal which the client shows. Returns the median time of
-/// their turns in milliseconds.
+/// Runs n commands that write 10 MB to a terminal which the client shows. Returns the median time
+/// of their turns in milliseconds.
 pub(super) fn terminal_output_time(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut writing = OutputSession::start(built, ClientDisplay::Terminal)?;
     let prompt = writing.prompt_params("run seq 1 1400000");

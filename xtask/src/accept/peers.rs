@@ -33,8 +33,8 @@ const READS: usize = 20;
 const WARM_UP: usize = 3;
 /// One more read than intervals between reads, and some more for other requests of an agent.
 const SCRIPTED_READS: usize = WARM_UP + READS + 1 + 5;
-/// Additional replies, because an agent may make other requests, e.g. for the title of a session. Such
-/// a request receives the next reply of the script.
+/// Additional replies, because an agent may make other requests, e.g. for the title of a session.
+/// Such a request receives the next reply of the script.
 const SPARE_REPLIES: usize = 10;
 
 /// The figures of one agent. A figure is NaN if it could not be measured.
@@ -184,8 +184,8 @@ impl PeerFigures {
         Ok(())
     }
 
-    /// Measures calls that read a file of 2.5 kB: the time from the end of a call to the end of the next
-    /// one, between which the agent sends a request and receives a reply.
+    /// Measures calls that read a file of 2.5 kB: the time from the end of a call to the end of the
+    /// next one, between which the agent sends a request and receives a reply.
     fn measure_reads(&mut self, run: &PeerRun<'_>) -> Result<(), TaskError> {
         let server_scratch = ScratchFolders::new("peer-server")?;
         let cwd = server_scratch.cwd();
@@ -242,8 +242,8 @@ fn process_tree(pid: u32) -> Result<Vec<u32>, TaskError> {
     Ok(found)
 }
 
-/// Kills a process and all of its descendants when it is dropped, so that they take no time from the next
-/// measurement.
+/// Kills a process and all of its descendants when it is dropped, so that they take no time from
+/// the next measurement.
 struct KillTreeOnDrop(u32);
 
 impl Drop for KillTreeOnDrop {

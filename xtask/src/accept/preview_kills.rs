@@ -18,12 +18,13 @@ use crate::process::TaskError;
 
 /// Number of agents that run at the same time.
 const AGENTS: u32 = 2;
-/// Number of agents of which some must be killed before the changes are applied, and some after that.
+/// Number of agents of which some must be killed before the changes are applied, and some after
+/// that.
 const MANY_AGENTS: u32 = 100;
 /// Number of files that the command changes, except for the file of the editor.
 const FILES: usize = 12;
-/// Maximum delay from the answer that allows the changes to the kill. The application takes about as
-/// long.
+/// Maximum delay from the answer that allows the changes to the kill. The application takes about
+/// as long.
 const MAX_KILL_DELAY_MICROS: u64 = 40_000;
 /// Maximum delay from the start of a turn to the write of the editor.
 const MAX_WRITE_DELAY_MICROS: u64 = 300_000;
@@ -44,14 +45,14 @@ enum RepairedState {
     Mixed,
 }
 
-/// Kills n agents, each at a random moment while it applies changes, and starts another agent, which
-/// repairs the project. Returns the number of projects that are neither in their old nor in their new
-/// state, or that contain other files.
+/// Kills n agents, each at a random moment while it applies changes, and starts another agent,
+/// which repairs the project. Returns the number of projects that are neither in their old nor in
+/// their new state, or that contain other files.
 ///
 /// # Errors
 ///
-/// Returns an error if many agents are killed and all projects are in the same state, so that the kills
-/// came too early or too late.
+/// Returns an error if many agents are killed and all projects are in the same state, so that the
+/// kills came too early or too late.
 pub(super) fn mixtures_after_kills(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let seed = built.seed.take_value();
     let states = thread::scope(|threads| {

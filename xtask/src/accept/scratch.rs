@@ -45,8 +45,8 @@ impl ScratchFolders {
         Ok(path)
     }
 
-    /// Writes a file whose name is relative to the temporary folder, and creates the folders above it.
-    /// Returns the path of the file.
+    /// Writes a file whose name is relative to the temporary folder, and creates the folders above
+    /// it. Returns the path of the file.
     pub(super) fn write_file(&self, name: &str, text: &str) -> Result<PathBuf, TaskError> {
         let path = self.root.join(name);
         let folder = path.parent().unwrap_or(&path);

@@ -20,8 +20,8 @@ const BAR_HEIGHT: usize = 14;
 const ROW_HEIGHT: usize = 20;
 const TITLE_HEIGHT: usize = 30;
 
-/// Draws the table whose first column is `agent`, of a page in Markdown, as an SVG image. The first row
-/// of the table has another colour. A value that is no number has no bar.
+/// Draws the table whose first column is `agent`, of a page in Markdown, as an SVG image. The first
+/// row of the table has another colour. A value that is no number has no bar.
 ///
 /// # Errors
 ///

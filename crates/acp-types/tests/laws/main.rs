@@ -1,4 +1,5 @@
-//! Laws of documents, patches, projections and client states, checked for random lifecycles of calls.
+//! Laws of documents, patches, projections and client states, checked for random lifecycles of
+//! calls.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
 

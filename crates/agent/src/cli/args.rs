@@ -135,8 +135,8 @@ pub(super) enum McpSubcommand {
         /// The name of the server.
         name: String,
     },
-    /// Start one server, or all, in this folder, and list their tools. The exit code is 1 if a server
-    /// fails.
+    /// Start one server, or all, in this folder, and list their tools. The exit code is 1 if a
+    /// server fails.
     Test {
         /// The name of the server. Default: all servers.
         name: Option<String>,

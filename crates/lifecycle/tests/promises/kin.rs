@@ -63,7 +63,8 @@ async fn child_calls_end_before_their_parent() {
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 
-/// A report of another agent: the number of the call, its status, and a text that is appended to it.
+/// A report of another agent: the number of the call, its status, and a text that is appended to
+/// it.
 type ForeignReport = (u8, Option<Status>, Option<u8>);
 
 fn foreign_report() -> impl Strategy<Value = ForeignReport> {

@@ -80,7 +80,8 @@ impl PipedCommand {
     /// Starts the program. With a [helper](super::has_helper), this function does not report a
     /// missing program; [`PipedProgram::wait`] returns that error.
     ///
-    /// The streams are in blocking mode. Call this function inside a tokio runtime with time enabled.
+    /// The streams are in blocking mode. Call this function inside a tokio runtime with time
+    /// enabled.
     ///
     /// # Errors
     /// Returns [`SpawnError`] if nothing was started.

@@ -133,12 +133,12 @@ fn open_terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<P
     Ok((duplicate(pair.master.as_ref())?, output, Some(name)))
 }
 
-/// Turns off the output processing of a terminal, which makes output five times as fast. The reader then
-/// adds a carriage return to each line, as the terminal would do. Returns false if this system does not
-/// show the mode of a terminal to its reader.
+/// Turns off the output processing of a terminal, which makes output five times as fast. The reader
+/// then adds a carriage return to each line, as the terminal would do. Returns false if this system
+/// does not show the mode of a terminal to its reader.
 ///
-/// A terminal for input keeps the processing, because programs such as shells change only a part of its
-/// mode, and rely on the rest.
+/// A terminal for input keeps the processing, because programs such as shells change only a part of
+/// its mode, and rely on the rest.
 fn turn_off_output_processing(terminal: &OwnedFd) -> io::Result<bool> {
     if !cfg!(target_os = "linux") {
         return Ok(false);
@@ -149,9 +149,9 @@ fn turn_off_output_processing(terminal: &OwnedFd) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns whether a program has changed the mode of a terminal, so that lines need no carriage return
-/// from the reader: the terminal processes the output again, or is in raw mode, in which it sends no
-/// signals either.
+/// Returns whether a program has changed the mode of a terminal, so that lines need no carriage
+/// return from the reader: the terminal processes the output again, or is in raw mode, in which it
+/// sends no signals either.
 fn has_other_mode(terminal: &File) -> bool {
     tcgetattr(terminal).is_ok_and(|mode| {
         mode.output_modes.contains(OutputModes::OPOST)

@@ -84,10 +84,10 @@ struct RecordingTimes {
     updates: u32,
 }
 
-/// Reads the output of the same command from the same kind of streams and writes it to a file, with as
-/// little code as possible. As in our implementation, a terminal does not process the output, and the
-/// command runs in a new session: Linux distributes CPU time by session, and a pipe between two sessions
-/// is slower.
+/// Reads the output of the same command from the same kind of streams and writes it to a file, with
+/// as little code as possible. As in our implementation, a terminal does not process the output,
+/// and the command runs in a new session: Linux distributes CPU time by session, and a pipe between
+/// two sessions is slower.
 fn read_plainly(bytes: u64, streams: Streams, path: &Path) -> Duration {
     let begun = Instant::now();
     let mut line = command(bytes);

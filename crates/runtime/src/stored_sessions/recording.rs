@@ -71,8 +71,9 @@ struct RecordingState {
     /// Whether open documents will be recorded soon: see
     /// [`SessionRecording::record_open_documents_soon`].
     is_record_scheduled: bool,
-    /// Changes that the recorder does not have yet. They are sent when someone waits for their commit,
-    /// or after [`UNSENT_CHANGES_TIME`], so that a call needs one commit instead of several.
+    /// Changes that the recorder does not have yet. They are sent when someone waits for their
+    /// commit, or after [`UNSENT_CHANGES_TIME`], so that a call needs one commit instead of
+    /// several.
     unsent: Vec<SessionChange>,
     /// Notified when there are unsent changes, and when the recording is dropped.
     has_unsent: Arc<Notify>,

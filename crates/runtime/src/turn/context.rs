@@ -147,8 +147,8 @@ fn current_read_rules(turn: &Turn<'_>) -> ImplicitReadRules {
     ImplicitReadRules(turn.handle.update(|session, _| session.rules().clone()))
 }
 
-/// Notes the files of a call that has just ended, so that instructions in their folders are sent and
-/// later changes are reported.
+/// Notes the files of a call that has just ended, so that instructions in their folders are sent
+/// and later changes are reported.
 pub(super) fn note_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
     turn.handle.update(|session, _| {
         let board = session.board();

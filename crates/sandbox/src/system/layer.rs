@@ -33,8 +33,8 @@ const REMOVED: &str = "user.overlay.whiteout";
 ///
 /// Returns at most `max_entries` entries. Links are not followed. Placeholders are skipped. If the
 /// command has denied the user access to a file or folder in the layer, the function permits it
-/// again; [`LayerEntry::mode`] contains the mode that the command has set. A second call returns the
-/// new mode.
+/// again; [`LayerEntry::mode`] contains the mode that the command has set. A second call returns
+/// the new mode.
 ///
 /// # Errors
 /// Returns an error if a folder of the layer cannot be read.
@@ -78,8 +78,8 @@ struct Level {
     names: IntoIter<OsString>,
     /// Whether the attribute [`REMOVED`] has a meaning in this folder.
     has_marked_files: bool,
-    /// Whether the folder hides the content of the real folder. The system does not mark the folders
-    /// in such a folder, although they hide the real content too.
+    /// Whether the folder hides the content of the real folder. The system does not mark the
+    /// folders in such a folder, although they hide the real content too.
     is_opaque: bool,
 }
 
@@ -164,8 +164,8 @@ fn open_permitting(parent: BorrowedFd<'_>, name: &OsStr, wanted: Mode) -> io::Re
     Ok(file)
 }
 
-/// Returns the first byte of an attribute, or 0 if its value is empty. Returns `None` if there is no
-/// such attribute, or if its value is longer than the kernel's values.
+/// Returns the first byte of an attribute, or 0 if its value is empty. Returns `None` if there is
+/// no such attribute, or if its value is longer than the kernel's values.
 fn attribute(file: &OwnedFd, name: &str) -> io::Result<Option<u8>> {
     let mut value = [0];
     match getxattr(own_descriptor_path(file.as_fd()), name, &mut value) {

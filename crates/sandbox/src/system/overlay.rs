@@ -25,9 +25,9 @@ use super::trees::{open_path, own_descriptor_path};
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::SandboxPolicy;
 
-/// Checks the folders of a preview, immediately before their overlays are mounted. Refuses a preview
-/// if an overlay would not show a part of a folder, or if the command could change a folder or a
-/// layer at another path. No other process may change the mounts of this process.
+/// Checks the folders of a preview, immediately before their overlays are mounted. Refuses a
+/// preview if an overlay would not show a part of a folder, or if the command could change a folder
+/// or a layer at another path. No other process may change the mounts of this process.
 pub(super) fn check_preview(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), SetupFailure> {
     // The kernel gives the working directory another identity in an overlay, so it is checked here.
     plan.cwd.reopen().step_at(SetupStep::WorkingDirectory, &plan.cwd.path)?;

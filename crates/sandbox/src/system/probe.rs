@@ -51,8 +51,8 @@ fn try_all() -> IsolationProbe {
 }
 
 /// Sets up a sandbox with namespaces for a policy, starts nothing in it, and returns the error of
-/// the set-up. Use it to find out whether a [preview](SandboxPolicy::preview) works. A layer that is
-/// empty can still be used by a command afterwards.
+/// the set-up. Use it to find out whether a [preview](SandboxPolicy::preview) works. A layer that
+/// is empty can still be used by a command afterwards.
 ///
 /// # Errors
 /// Returns the step that failed.

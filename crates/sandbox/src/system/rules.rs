@@ -21,8 +21,8 @@ use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;
 use crate::policy::{NetworkAccess, SandboxPolicy};
 
-/// First version of Landlock (Linux 6.2) that restricts the truncation of files. Without it, a command
-/// could empty each file that it may read.
+/// First version of Landlock (Linux 6.2) that restricts the truncation of files. Without it, a
+/// command could empty each file that it may read.
 const LANDLOCK_ABI_TRUNCATION: u32 = 3;
 
 /// Devices that a command may open.

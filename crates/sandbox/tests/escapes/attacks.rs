@@ -300,7 +300,8 @@ fn attack(name: &str) -> io::Result<()> {
             // Only the capabilities that concern permissions of files.
             let kept = if rustix::process::geteuid().is_root() { 0x1b } else { 0 };
             let all = bits("CapPrm:") | bits("CapEff:") | bits("CapInh:") | bits("CapBnd:");
-            // The bounding set of an ordinary user has no effect, since privileges cannot be gained.
+            // The bounding set of an ordinary user has no effect, since privileges cannot be
+            // gained.
             let counted = if kept == 0 { bits("CapPrm:") | bits("CapEff:") } else { all };
             let has_no_new_privileges = status.contains("NoNewPrivs:\t1");
             if counted & !kept == 0 && has_no_new_privileges {

@@ -2,8 +2,8 @@
 //! sandbox are compared with their state before the command.
 //!
 //! As root, all tests run again as an ordinary user. A test that needs a feature that the kernel
-//! lacks prints the reason and passes, unless the variable `SANDBOX_TESTS_REQUIRE` names the feature
-//! (`namespaces`, `landlock`, `preview`).
+//! lacks prints the reason and passes, unless the variable `SANDBOX_TESTS_REQUIRE` names the
+//! feature (`namespaces`, `landlock`, `preview`).
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]

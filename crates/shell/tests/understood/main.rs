@@ -40,8 +40,8 @@ const SEED: &str = "UNDERSTOOD_SEED";
 /// texts, separated by commas.
 const ONLY: &str = "UNDERSTOOD_ONLY";
 
-/// The violations that a program may commit with any arguments. Each entry contains the program, the
-/// violation, and the reason why it is accepted.
+/// The violations that a program may commit with any arguments. Each entry contains the program,
+/// the violation, and the reason why it is accepted.
 const KNOWN_VIOLATIONS: &[(&str, &str, &str)] = &[
     (
         "cargo doc",

@@ -47,8 +47,8 @@ pub(crate) struct Args {
     /// Default: the working directory.
     #[schemars(extend("x-aliases" = ["workdir", "working_directory", "working_dir", "directory", "dir", "cd", "path"]))]
     cwd: Option<String>,
-    /// Milliseconds until the command is ended, at most 3600000. By default, it moves to the background
-    /// after 120000, or is ended if the client runs it.
+    /// Milliseconds until the command is ended, at most 3600000. By default, it moves to the
+    /// background after 120000, or is ended if the client runs it.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
     /// For servers, watchers and long tasks.
@@ -60,8 +60,8 @@ pub(crate) struct Args {
     /// Run in a terminal, so that terminal_input can type; programs are slower then.
     #[schemars(extend("x-aliases" = ["pty"]))]
     tty: Option<bool>,
-    /// Run outside of the sandbox; the user is asked. Only if the sandbox stopped the command: what it
-    /// needs, in a few words.
+    /// Run outside of the sandbox; the user is asked. Only if the sandbox stopped the command: what
+    /// it needs, in a few words.
     outside_sandbox: Option<String>,
 }
 
@@ -302,8 +302,9 @@ fn mark_effects_by_isolation(
     }
 }
 
-/// Marks the effects of a sandboxed command according to the setting. If the setting requires a preview
-/// that is impossible, the call asks each time, and the returned note has the key `unavailable`.
+/// Marks the effects of a sandboxed command according to the setting. If the setting requires a
+/// preview that is impossible, the call asks each time, and the returned note has the key
+/// `unavailable`.
 fn mark_preview(
     effects: Effects,
     setting: PreviewSetting,

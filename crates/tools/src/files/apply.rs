@@ -1,8 +1,8 @@
 //! Applies the changes that the preview of a command has found: all of them, or none.
 //!
 //! The entries that the command removed are moved aside first. Then its new directories and links
-//! are moved into place, and then the files that it wrote. So a file can become a directory, and the
-//! reverse. A path is never followed through a link.
+//! are moved into place, and then the files that it wrote. So a file can become a directory, and
+//! the reverse. A path is never followed through a link.
 //!
 //! The call is protected by one journal, and is undone as one change.
 
@@ -32,8 +32,8 @@ pub(crate) struct FileContent {
 /// remove another entry of the same path.
 #[derive(Debug)]
 pub(crate) enum PathChange {
-    /// Writes a file. A new file gets the mode of `after`, without its set-user-id, set-group-id and
-    /// sticky bits. Missing directories are created.
+    /// Writes a file. A new file gets the mode of `after`, without its set-user-id, set-group-id
+    /// and sticky bits. Missing directories are created.
     Write {
         at: WorkspacePath,
         /// The file at the time of the preview. `None` if it did not exist, or if the call removes

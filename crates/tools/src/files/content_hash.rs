@@ -24,8 +24,8 @@ impl ContentHash {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Computes the hash of some bytes while this thread does other work. Many bytes are hashed on a
-    /// thread of their own.
+    /// Computes the hash of some bytes while this thread does other work. Many bytes are hashed on
+    /// a thread of their own.
     pub(crate) fn of_bytes_during<T>(bytes: &[u8], work: impl FnOnce() -> T) -> (Self, T) {
         thread::scope(|scope| {
             let hash = || Self::of_bytes(bytes);

@@ -79,10 +79,11 @@ pub(super) fn write_with_progress(
     Ok(())
 }
 
-/// Restores the mode of a file that was written in place. Does nothing if the file does not have the
-/// new mode, or if another file has its name now.
+/// Restores the mode of a file that was written in place. Does nothing if the file does not have
+/// the new mode, or if another file has its name now.
 ///
-/// The new mode may not permit to write the file. Therefore the mode is restored before the content.
+/// The new mode may not permit to write the file. Therefore the mode is restored before the
+/// content.
 pub(super) fn restore_mode(
     dir: &Dir,
     name: &OsStr,

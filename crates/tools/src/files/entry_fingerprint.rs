@@ -61,8 +61,8 @@ impl EntryFingerprint {
         Ok(counted)
     }
 
-    /// Computes the fingerprint in the same way as [`Self::compute`]. If the file is small enough to be
-    /// edited, it is read only once, and its bytes are returned too.
+    /// Computes the fingerprint in the same way as [`Self::compute`]. If the file is small enough
+    /// to be edited, it is read only once, and its bytes are returned too.
     pub(crate) fn compute_with_bytes(
         dir: &Dir,
         name: &OsStr,

@@ -136,9 +136,9 @@ impl RewindPlan {
         &self.fingerprint
     }
 
-    /// Returns the folder in which the rewind keeps the files that it removes or replaces, if it keeps
-    /// some. These are the files that a command changed, because another program may have changed them
-    /// too.
+    /// Returns the folder in which the rewind keeps the files that it removes or replaces, if it
+    /// keeps some. These are the files that a command changed, because another program may have
+    /// changed them too.
     #[must_use]
     pub fn folder_of_replaced_files(&self, workspace: &Workspace) -> Option<PathBuf> {
         workspace.undo_store().session_folder().filter(|_| self.keeps_replaced_files)

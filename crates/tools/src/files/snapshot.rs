@@ -1,9 +1,9 @@
-//! Snapshots of the project folders. A snapshot is made before a command runs, so that the changes of
-//! the command can be undone.
+//! Snapshots of the project folders. A snapshot is made before a command runs, so that the changes
+//! of the command can be undone.
 //!
-//! The content of each file is copied once, into a file without a name. A later snapshot copies only
-//! the files that have changed since. The folder `.git`, files that git ignores, and folders whose
-//! content tools generate are not part of a snapshot.
+//! The content of each file is copied once, into a file without a name. A later snapshot copies
+//! only the files that have changed since. The folder `.git`, files that git ignores, and folders
+//! whose content tools generate are not part of a snapshot.
 
 mod record;
 #[cfg(test)]
@@ -79,8 +79,8 @@ impl Snapshot {
             return Err(NoSnapshot::TooLarge { is_repeated: true });
         }
         let take = || Self::take_with_copies(workspace, time_limit, is_cancelled);
-        // The copies may have become full although many of them are outdated. The next attempt starts
-        // with no copies then. If it takes too long, the first snapshot can still be used.
+        // The copies may have become full although many of them are outdated. The next attempt
+        // starts with no copies then. If it takes too long, the first snapshot can still be used.
         let taken = match take() {
             Ok(snapshot) if store.is_restart_due() => take().or(Ok(snapshot)),
             taken => taken,
@@ -190,8 +190,8 @@ fn repository_states(workspace: &Workspace) -> Vec<RepositoryState> {
     workspace.roots().flat_map(git_folders).map(state).collect()
 }
 
-/// Returns the time at which an entry was created, in nanoseconds since the Unix epoch. Returns `None`
-/// if the file system does not store this time.
+/// Returns the time at which an entry was created, in nanoseconds since the Unix epoch. Returns
+/// `None` if the file system does not store this time.
 fn creation_time(dir: &Dir, path: &Path) -> Option<i128> {
     let name = path.file_name()?;
     let created = dir.hold_open(name).and_then(|file| file.metadata()?.created()).ok()?;

@@ -101,8 +101,8 @@ pub(crate) struct SkippedRestore {
 }
 
 impl UndoPlan {
-    /// Prepares to undo the last change. Changes no file. Blocks, also until the changes of the last
-    /// command are recorded.
+    /// Prepares to undo the last change. Changes no file. Blocks, also until the changes of the
+    /// last command are recorded.
     ///
     /// If another program changed a file after this change, the file is skipped. This is not an
     /// error.
@@ -250,8 +250,8 @@ impl UndoPlan {
         UndoEntry::new(left.collect())
     }
 
-    /// Undoes everything. Returns the backups of the files that the undo of a command has removed or
-    /// replaced.
+    /// Undoes everything. Returns the backups of the files that the undo of a command has removed
+    /// or replaced.
     fn undo_all(&self, workspace: &Workspace) -> Result<Vec<FileOperation>, ToolError> {
         let store = workspace.undo_store();
         let (mut replaced, mut undone) = (Vec::new(), UndoneSteps::default());

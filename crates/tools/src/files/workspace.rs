@@ -360,8 +360,8 @@ impl Workspace {
         }
     }
 
-    /// Returns the first of some paths as text, with the number of the others. Returns `None` if there
-    /// are no paths.
+    /// Returns the first of some paths as text, with the number of the others. Returns `None` if
+    /// there are no paths.
     pub(crate) fn display_first<'a>(
         &self,
         mut paths: impl Iterator<Item = &'a Path>,

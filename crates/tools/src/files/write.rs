@@ -62,8 +62,8 @@ pub struct FileWrite<'a> {
     pub expected: Option<&'a [u8]>,
     /// The new content of the file.
     pub bytes: &'a [u8],
-    /// The mode of the file in the preview, and its new mode. `None` if the mode is not compared and
-    /// stays as it is.
+    /// The mode of the file in the preview, and its new mode. `None` if the mode is not compared
+    /// and stays as it is.
     pub(crate) modes: Option<ModeChange>,
 }
 

@@ -151,7 +151,8 @@ impl Connector {
         Ok(Route { destination: destination.clone(), addresses })
     }
 
-    /// Returns whether [`find_route`](Self::find_route) sends the name of a destination to a name server.
+    /// Returns whether [`find_route`](Self::find_route) sends the name of a destination to a name
+    /// server.
     #[cfg(feature = "web")]
     pub(crate) fn must_resolve(&self, destination: &Destination) -> bool {
         known_addresses(destination).is_none() && self.upstream_of(destination).is_none()

@@ -21,8 +21,8 @@ use crate::files::workspace::Workspace;
 
 pub(crate) use changes::{CommandChanges, PreviewObstacle};
 
-/// The parts of a sandbox that belong to one preview of a command. The copies of the project folders
-/// are removed after the value is dropped.
+/// The parts of a sandbox that belong to one preview of a command. The copies of the project
+/// folders are removed after the value is dropped.
 #[derive(Debug)]
 pub(crate) struct PreviewLease {
     /// `None` only while the value is dropped.
@@ -82,8 +82,8 @@ impl PreviewLease {
 impl Drop for PreviewLease {
     fn drop(&mut self) {
         let (copies, network) = (self.copies.take(), self.network.take());
-        // Removing the copies and ending the network may take long, so no caller waits for it. If the
-        // thread cannot be started, they are dropped here.
+        // Removing the copies and ending the network may take long, so no caller waits for it. If
+        // the thread cannot be started, they are dropped here.
         drop(std::thread::Builder::new().spawn(move || drop((copies, network))));
     }
 }

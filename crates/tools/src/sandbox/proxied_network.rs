@@ -21,8 +21,8 @@ pub(super) struct ProxiedNetwork {
 }
 
 impl ProxiedNetwork {
-    /// Creates a network whose connections `connections` judges. `env` may name an upstream proxy. Must
-    /// be called on a thread of a tokio runtime.
+    /// Creates a network whose connections `connections` judges. `env` may name an upstream proxy.
+    /// Must be called on a thread of a tokio runtime.
     pub(super) fn create(
         env: &BTreeMap<String, String>,
         connections: &Arc<SessionConnections>,

@@ -191,8 +191,8 @@ impl SessionSandbox {
         Ok((command.with_sandbox(sandbox), lease))
     }
 
-    /// Returns a command that runs in this sandbox on copies of the project folders, and a lease that
-    /// must be kept until the changes of the command are applied. The restrictions of
+    /// Returns a command that runs in this sandbox on copies of the project folders, and a lease
+    /// that must be kept until the changes of the command are applied. The restrictions of
     /// [`confine`](Self::confine) apply.
     ///
     /// The command has an empty `/tmp` and a separate network without any other host: otherwise

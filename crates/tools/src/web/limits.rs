@@ -20,7 +20,8 @@ pub(crate) const MAX_DOWNLOAD_TIME: Duration = Duration::from_secs(60);
 /// longer, only its beginning is shown.
 pub(crate) const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Number of bytes at the beginning of a page that are searched for the declaration of its encoding.
+/// Number of bytes at the beginning of a page that are searched for the declaration of its
+/// encoding.
 pub(crate) const META_SCAN_BYTES: usize = 1_024;
 
 /// Maximum number of nodes (elements, comments and texts) of a page that is converted to Markdown.
@@ -35,8 +36,8 @@ pub(crate) const MAX_TABLE_CELLS: usize = 100_000;
 /// Maximum number of columns or rows that one cell of a table spans. Browsers have a similar limit.
 pub(crate) const MAX_TABLE_SPAN: usize = 1_000;
 
-/// Maximum number of bytes that quotes and lists may add to the lines of a page that is converted to
-/// Markdown.
+/// Maximum number of bytes that quotes and lists may add to the lines of a page that is converted
+/// to Markdown.
 pub(crate) const MAX_HTML_INDENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum number of bytes of the absolute links of a page. Further links are removed.

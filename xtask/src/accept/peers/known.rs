@@ -1,5 +1,5 @@
-//! The agents that `bench --peers` knows: how each of them is started with the scripted model server,
-//! without questions, and how its model reads a file.
+//! The agents that `bench --peers` knows: how each of them is started with the scripted model
+//! server, without questions, and how its model reads a file.
 
 /// An agent that speaks ACP.
 ///

@@ -1,5 +1,5 @@
-//! The preview of a command: it runs on copies of the project folders, the user sees its changes, and
-//! the changes are made in the real folders if the user allows them.
+//! The preview of a command: it runs on copies of the project folders, the user sees its changes,
+//! and the changes are made in the real folders if the user allows them.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -25,8 +25,8 @@ use crate::tool::{Invocation, ToolOutput, redact_secrets};
 
 /// Records the changes of one command.
 ///
-/// If the call ends without [`Self::finish`], e.g. because it was cancelled, the changes are recorded
-/// when this value is dropped.
+/// If the call ends without [`Self::finish`], e.g. because it was cancelled, the changes are
+/// recorded when this value is dropped.
 pub(super) struct ChangeRecording {
     workspace: Arc<Workspace>,
     /// The rules of the session when the command was started.
@@ -46,8 +46,8 @@ impl ChangeRecording {
         Ok(Self { workspace: invocation.context.workspace.clone(), rules, snapshot })
     }
 
-    /// Records and shows the changes that the command has made so far. `continues` states whether it
-    /// still runs.
+    /// Records and shows the changes that the command has made so far. `continues` states whether
+    /// it still runs.
     pub(super) async fn finish(
         mut self,
         continues: bool,
@@ -155,7 +155,8 @@ fn no_snapshot_note(why: NoSnapshot) -> Option<Note> {
     }
 }
 
-/// Returns notes on the recorded changes that the diffs do not show: permissions, links and folders.
+/// Returns notes on the recorded changes that the diffs do not show: permissions, links and
+/// folders.
 fn other_changes(changes: &RecordedChanges, workspace: &Workspace) -> Vec<Note> {
     let parents: HashSet<_> = changes.paths().filter_map(Path::parent).collect();
     let notes = changes.operations.iter().filter_map(|operation| {

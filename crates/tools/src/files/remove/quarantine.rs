@@ -1,5 +1,5 @@
-//! Moves an entry to a temporary name, and compares it there with its fingerprint. The entry is then
-//! removed permanently, or moved back.
+//! Moves an entry to a temporary name, and compares it there with its fingerprint. The entry is
+//! then removed permanently, or moved back.
 //!
 //! The journal records the temporary name. If the process is killed, the next start finds the entry
 //! by this record.
@@ -26,8 +26,8 @@ pub(super) struct Quarantined<'a> {
 }
 
 impl<'a> Quarantined<'a> {
-    /// Moves an entry to a temporary name. If the entry does not match the fingerprint, moves it back
-    /// and fails.
+    /// Moves an entry to a temporary name. If the entry does not match the fingerprint, moves it
+    /// back and fails.
     pub(super) fn quarantine(
         workspace: &Workspace,
         dir: &'a Dir,

@@ -81,8 +81,8 @@ impl Snapshot {
             now.insert(path, entry);
         });
         if let Err(why) = scanned {
-            // An undo must not silently take back an earlier change instead. One entry is enough for
-            // several commands.
+            // An undo must not silently take back an earlier change instead. One entry is enough
+            // for several commands.
             let unknown: Vec<_> = unrecoverable_roots();
             if undo_store.last().is_none_or(|(_, last)| last.operations != unknown) {
                 undo_store.push(UndoEntry::of_command(unknown));
@@ -168,7 +168,8 @@ impl<'a> Comparison<'a> {
         self.record_additions()
     }
 
-    /// Returns whether another call has changed the path, or has moved or removed a directory above it.
+    /// Returns whether another call has changed the path, or has moved or removed a directory above
+    /// it.
     fn is_of_other(&self, path: &Path) -> bool {
         let is_of_other = |above: &Path| {
             let is_changed = |operation: &&FileOperation| {
@@ -179,8 +180,8 @@ impl<'a> Comparison<'a> {
         !self.changed_by_others.is_empty() && path.ancestors().any(is_of_other)
     }
 
-    /// Names the files that the command has changed after another call had changed them. They cannot be
-    /// recorded, because the content between both changes is not known.
+    /// Names the files that the command has changed after another call had changed them. They
+    /// cannot be recorded, because the content between both changes is not known.
     fn name_changes_after_others(&mut self) {
         let is_changed = |(path, operation): &(&&Path, &&FileOperation)| match operation {
             FileOperation::Created { hash_after, .. }
@@ -271,8 +272,8 @@ impl<'a> Comparison<'a> {
         self.snapshot.copies.read(copy).map(Some)
     }
 
-    /// Returns whether the content of an entry is new, or known from the snapshot. An undo removes or
-    /// replaces it, so it must not come from elsewhere.
+    /// Returns whether the content of an entry is new, or known from the snapshot. An undo removes
+    /// or replaces it, so it must not come from elsewhere.
     fn is_own_content(&self, dir: &Dir, path: &Path, now: &EntryMetadata) -> bool {
         let known_ids = self.known_ids.get_or_init(|| {
             let is_complete = |entry: &&SnapshotEntry| {
@@ -315,7 +316,8 @@ impl<'a> Comparison<'a> {
         self.unrecorded.push(path.to_owned());
     }
 
-    /// Records a change of a file. Returns whether the change is recorded, or the file is unchanged.
+    /// Records a change of a file. Returns whether the change is recorded, or the file is
+    /// unchanged.
     fn record_file_change(
         &mut self,
         path: &Path,
@@ -371,8 +373,9 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Builds a copy of an entry at an unused name. Only its content gets the modes of the snapshot.
-    /// Returns the number of bytes of its files. Adds the paths of the files without a copy to `lost`.
+    /// Builds a copy of an entry at an unused name. Only its content gets the modes of the
+    /// snapshot. Returns the number of bytes of its files. Adds the paths of the files without a
+    /// copy to `lost`.
     fn build_copy(
         &mut self,
         path: &Path,

@@ -27,8 +27,8 @@ pub(crate) struct FolderLock {
 /// The state folders that this process has swept.
 static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Prevents the background sweep of a state folder, because the sweep also sets the modes that a test
-/// may have changed.
+/// Prevents the background sweep of a state folder, because the sweep also sets the modes that a
+/// test may have changed.
 #[cfg(test)]
 pub(crate) fn prevent_background_sweep(state: &Path) {
     lock(&SWEPT).insert(state.to_owned());

@@ -128,8 +128,8 @@ impl LastSnapshot {
 }
 
 impl SnapshotEntry {
-    /// Reads an entry. Copies the content of a file if `earlier` has no copy of it. `started` is the
-    /// time before the snapshot.
+    /// Reads an entry. Copies the content of a file if `earlier` has no copy of it. `started` is
+    /// the time before the snapshot.
     pub(in crate::files) fn read(
         dir: &Dir,
         path: &Path,
@@ -155,8 +155,8 @@ impl SnapshotEntry {
         entry
     }
 
-    /// Returns whether another look at the same path has found exactly the same entry. A file that has
-    /// changed shortly before the snapshot may be the same only by its metadata.
+    /// Returns whether another look at the same path has found exactly the same entry. A file that
+    /// has changed shortly before the snapshot may be the same only by its metadata.
     pub(in crate::files) fn is_surely_same(&self, now: &Self) -> bool {
         match (&self.content, &now.content) {
             (EntryContent::File(copy), EntryContent::File(_)) => {

@@ -15,8 +15,8 @@ pub(crate) struct UndoEntry {
     pub(crate) prompt: u32,
     /// The operations in the order in which they were done.
     pub(crate) operations: Vec<FileOperation>,
-    /// Whether a comparison of the project folders has found the operations. Other programs may have
-    /// made some of them.
+    /// Whether a comparison of the project folders has found the operations. Other programs may
+    /// have made some of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_of_command: bool,
 }

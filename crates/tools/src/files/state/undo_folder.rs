@@ -25,8 +25,8 @@ impl SessionUndoFolder {
         Ok(Self { dir, path, _held: held })
     }
 
-    /// Moves an entry into the store, and restricts a file to its owner. Returns the old mode if the
-    /// mode was changed. The content of a directory is not changed, because other users cannot
+    /// Moves an entry into the store, and restricts a file to its owner. Returns the old mode if
+    /// the mode was changed. The content of a directory is not changed, because other users cannot
     /// reach it.
     pub(super) fn move_in(
         &self,

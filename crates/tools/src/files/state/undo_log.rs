@@ -1,7 +1,7 @@
 //! The log of a session's undo entries, from which a later process of the session continues.
 //!
-//! Each line is written in one write. A line that cannot be parsed, e.g. the last line after a power
-//! failure, is skipped.
+//! Each line is written in one write. A line that cannot be parsed, e.g. the last line after a
+//! power failure, is skipped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

@@ -153,9 +153,9 @@ impl UndoStore {
         })
     }
 
-    /// Creates a backup of an entry that does not exist any more. `build` creates the backup with this
-    /// name in this directory, and returns its size. `mode` is the mode of the entry; `None` for a
-    /// link.
+    /// Creates a backup of an entry that does not exist any more. `build` creates the backup with
+    /// this name in this directory, and returns its size. `mode` is the mode of the entry; `None`
+    /// for a link.
     pub(crate) fn build_backup(
         &self,
         mode: Option<u32>,
@@ -411,7 +411,8 @@ impl UndoStore {
     }
 
     /// Removes the backups of an undo entry after its undo. The backups of `left`, the operations
-    /// that were not undone, are kept, and those of `replaced`, the versions that the undo replaced.
+    /// that were not undone, are kept, and those of `replaced`, the versions that the undo
+    /// replaced.
     pub(crate) fn discard_backups_except(
         &self,
         number: u64,

@@ -320,7 +320,8 @@ pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
-/// Returns the time of the clock from which files get their times, in nanoseconds since the Unix epoch.
+/// Returns the time of the clock from which files get their times, in nanoseconds since the Unix
+/// epoch.
 #[cfg(not(unix))]
 pub(crate) fn file_clock_now() -> i128 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -255,11 +255,11 @@ pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
-/// Returns the time of the clock from which files get their times, in nanoseconds since the Unix epoch.
-/// A file that is created or changed after this call has no earlier time.
+/// Returns the time of the clock from which files get their times, in nanoseconds since the Unix
+/// epoch. A file that is created or changed after this call has no earlier time.
 pub(crate) fn file_clock_now() -> i128 {
-    // Files may get the time of a coarse clock, which is some milliseconds late. Other systems have no
-    // such clock.
+    // Files may get the time of a coarse clock, which is some milliseconds late. Other systems have
+    // no such clock.
     #[cfg(target_os = "linux")]
     let clock = ClockId::RealtimeCoarse;
     #[cfg(not(target_os = "linux"))]

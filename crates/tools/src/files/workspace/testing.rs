@@ -37,8 +37,8 @@ pub(crate) fn test_workspace(files: &[(&str, &str)]) -> TestWorkspace {
     tree
 }
 
-/// Creates a workspace in the same way as [`test_workspace`]. The state folder is next to `root`, and
-/// is not swept in the background.
+/// Creates a workspace in the same way as [`test_workspace`]. The state folder is next to `root`,
+/// and is not swept in the background.
 pub(crate) fn test_workspace_with_undo(files: &[(&str, &str)]) -> TestWorkspace {
     let tree = test_workspace(files);
     let state = tree.outer_folder().join("state");

@@ -1,5 +1,5 @@
-//! The stages of adding a link or an empty directory. It is created at a temporary name, and is then
-//! moved into its place.
+//! The stages of adding a link or an empty directory. It is created at a temporary name, and is
+//! then moved into its place.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

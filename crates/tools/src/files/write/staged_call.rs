@@ -117,8 +117,8 @@ impl<'a> StagedCall<'a> {
     fn write_done(&mut self) -> Result<(), ToolError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.write_done().map_err(|error| state_folder_error(self.workspace, &error))?;
-        // A power failure must not revert a call that was reported as complete. After this record is
-        // written, the call cannot be reverted any more, so an error is ignored.
+        // A power failure must not revert a call that was reported as complete. After this record
+        // is written, the call cannot be reverted any more, so an error is ignored.
         drop(journal.sync(self.workspace.durability()));
         Ok(())
     }
@@ -158,7 +158,8 @@ impl<'a> StagedCall<'a> {
         for addition in &self.additions {
             addition.sync_directory_entries(&mut waited)?;
         }
-        // A file that is written in place keeps its directory entry, so its directory is not synced.
+        // A file that is written in place keeps its directory entry, so its directory is not
+        // synced.
         let mut moved = self.files.iter().filter(|staged| !staged.is_written_in_place());
         moved.try_for_each(|staged| staged.sync_directory_entries(&mut waited))
     }
@@ -178,8 +179,8 @@ impl<'a> StagedCall<'a> {
         left
     }
 
-    /// Turns the old files and the removed entries into backups. Returns the operations of the call,
-    /// which are needed to undo it.
+    /// Turns the old files and the removed entries into backups. Returns the operations of the
+    /// call, which are needed to undo it.
     ///
     /// At this point, the call is complete, so a failure of a backup must not fail the call.
     /// Instead, the operation is recorded as unrecoverable. If `undo` is `None`, no backup is

@@ -134,8 +134,8 @@ impl<'a> StagedRemoval<'a> {
         }
     }
 
-    /// Waits until the names in the directory are on disk. Does nothing if `waited` already contains
-    /// the directory.
+    /// Waits until the names in the directory are on disk. Does nothing if `waited` already
+    /// contains the directory.
     pub(in crate::files) fn sync_directory_entries(
         &self,
         waited: &mut HashSet<FileId>,

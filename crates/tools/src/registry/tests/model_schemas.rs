@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::registry::{Registry, arguments};
 
-/// Generates values that fit a schema; integers are from 0 to 2³²−1, because the schemas of models have no
-/// number formats. Fails if the schema contains a keyword that models would have to
+/// Generates values that fit a schema; integers are from 0 to 2³²−1, because the schemas of models
+/// have no number formats. Fails if the schema contains a keyword that models would have to
 /// resolve, e.g. a reference.
 fn any_value_of(schema: &Value) -> BoxedStrategy<Value> {
     if let Some(values) = schema["enum"].as_array() {

@@ -121,8 +121,8 @@ impl CommandChanges {
         names_note("preview-hidden", hidden.map(PathChange::path), workspace)
     }
 
-    /// Returns notes on changes that the diffs do not show: permissions, links, folders, binary files,
-    /// repositories, generated folders and skipped entries.
+    /// Returns notes on changes that the diffs do not show: permissions, links, folders, binary
+    /// files, repositories, generated folders and skipped entries.
     pub(crate) fn notes(&self, workspace: &Workspace) -> Vec<Note> {
         let mut notes = Vec::new();
         let mut git_data = 0;

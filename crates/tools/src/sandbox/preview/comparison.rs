@@ -101,8 +101,8 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Compares an entry of a layer. `following` are the next entries of the layer, which begin with
-    /// the content of the entry.
+    /// Compares an entry of a layer. `following` are the next entries of the layer, which begin
+    /// with the content of the entry.
     fn compare_entry(
         &mut self,
         entry: &LayerEntry,
@@ -294,8 +294,8 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Compares an entry of a folder whose content tools generate. `folder` is the path of this folder
-    /// beneath the project folder.
+    /// Compares an entry of a folder whose content tools generate. `folder` is the path of this
+    /// folder beneath the project folder.
     fn compare_generated_entry(
         &mut self,
         entry: &LayerEntry,
@@ -374,8 +374,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Returns the outermost folder of a path whose content tools generate. The files of a repository are
-/// not generated: their changes are applied all or none, like those of other files.
+/// Returns the outermost folder of a path whose content tools generate. The files of a repository
+/// are not generated: their changes are applied all or none, like those of other files.
 fn generated_folder(path: &Path) -> Option<&Path> {
     let is_in_repository = |path: &Path| path.iter().any(|name| name == ".git");
     let is_generated = |folder: &&Path| {

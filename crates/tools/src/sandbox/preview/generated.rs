@@ -1,5 +1,6 @@
-//! Folders whose content tools generate, e.g. `target` and `node_modules`. A command may change many
-//! files in such a folder, so the changes are neither shown nor undone, and are applied one by one.
+//! Folders whose content tools generate, e.g. `target` and `node_modules`. A command may change
+//! many files in such a folder, so the changes are neither shown nor undone, and are applied one by
+//! one.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
@@ -65,7 +66,8 @@ impl GeneratedFolder {
         &self.path
     }
 
-    /// Returns the number and the total size of the changed files, and the number of removed entries.
+    /// Returns the number and the total size of the changed files, and the number of removed
+    /// entries.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         (self.files, self.bytes, self.removed)
     }

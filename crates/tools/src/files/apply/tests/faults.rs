@@ -141,7 +141,8 @@ fn a_kill_on_a_file_system_with_plain_renames_has_the_same_result() {
     });
 }
 
-/// Lets one or two steps fail, starting with step `first`. All paths must be old or all must be new.
+/// Lets one or two steps fail, starting with step `first`. All paths must be old or all must be
+/// new.
 fn fail_at(old: &Tree, new: &Tree, first: usize, second: Option<usize>) -> usize {
     let test = workspace_with_hard_link(old);
     let changes = trees::changes(&test.workspace, old, new);
