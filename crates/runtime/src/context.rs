@@ -215,11 +215,17 @@ impl WorkspaceContext {
         lock(&self.pending).files.extend(files);
     }
 
-    /// Starts to record the versions of the noted files, unless files are being read.
+    /// Starts to record the versions of the noted files.
     pub(crate) fn start_recording_noted_files(&self) {
-        if self.known.try_lock().is_ok() {
-            let context = self.clone();
-            drop(tokio::spawn(async move { context.run_blocking_on_files(|_, _| ()).await }));
+        let context = self.clone();
+        drop(tokio::spawn(async move { context.record_noted_files().await }));
+    }
+
+    /// Records the versions of the noted files, unless another task records them.
+    pub(crate) async fn record_noted_files(&self) {
+        drop(self.known.lock().await);
+        if !lock(&self.pending).files.is_empty() {
+            self.run_blocking_on_files(|_, _| ()).await;
         }
     }
 
@@ -228,7 +234,7 @@ impl WorkspaceContext {
     pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
             self.note_files(files);
-            self.run_blocking_on_files(|_, _| ()).await;
+            self.record_noted_files().await;
         }
     }
 
@@ -289,6 +295,8 @@ impl WorkspaceContext {
     pub(crate) fn forget_prompts_after(&self, prompts: u32) {
         self.mark_instructions_forgotten();
         self.left_prompts.fetch_min(prompts, Ordering::Relaxed);
+        let remains = |file: &NotedFile| file.known_since.is_none_or(|prompt| prompt <= prompts);
+        lock(&self.pending).files.retain(remains);
     }
 
     /// Records the noted files, and then runs `look`, on a blocking thread, because both read
@@ -301,14 +309,9 @@ impl WorkspaceContext {
         let pending = self.pending.clone();
         let look = move |known: &mut TrackedFiles| {
             known.forget_removed_prompts(&left_prompts);
-            loop {
-                let noted = std::mem::take(&mut lock(&pending).files);
-                if noted.is_empty() {
-                    break;
-                }
-                for file in noted {
-                    known.record_file_for_model(&workspace, &file.path, file.known_since);
-                }
+            let noted = std::mem::take(&mut lock(&pending).files);
+            for file in noted {
+                known.record_file_for_model(&workspace, &file.path, file.known_since);
             }
             look(known, &workspace);
         };

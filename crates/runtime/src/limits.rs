@@ -36,8 +36,8 @@ pub(crate) const RETRIED_COMMIT_PAUSE: Duration = Duration::from_millis(100);
 /// be lost.
 pub(crate) const UNSENT_CHANGES_TIME: Duration = Duration::from_millis(20);
 
-/// Maximum number of changes that wait for further changes.
-pub(crate) const MAX_UNSENT_CHANGES: usize = 64;
+/// Maximum number of writes that wait for further changes.
+pub(crate) const MAX_UNSENT_WRITES: usize = 64;
 
 /// Maximum number of writes that wait until the store is open.
 pub(crate) const MAX_UNSTORED_CHANGES: usize = 1024;

@@ -187,15 +187,11 @@ impl Turn<'_> {
         history.push_message(ChatMessage::ToolResults(results));
         history.queue_messages_to_store(self.handle);
         left_out.iter().for_each(|words| history.push_note(words));
-        let act = match fault {
+        match fault {
             Some(fault) => ControlFlow::Break(Err(errors::internal_error(&fault))),
             None if self.cancel.is_cancelled() => ControlFlow::Break(Ok(StopReason::Cancelled)),
             None => ControlFlow::Continue(()),
-        };
-        if act.is_break() || !context::next_request_records_files(self) {
-            context::start_recording_touched_files(self);
         }
-        act
     }
 
     /// Announces a call that belongs to a batch. A batch contains all calls of a reply, or all

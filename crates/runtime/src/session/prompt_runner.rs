@@ -29,7 +29,7 @@ use crate::rewind::{FinishedRewind, RewindSessionResponse, SessionRewind};
 use crate::secrets::SessionSecrets;
 use crate::stored_sessions::{RewoundSession, SessionRecording, StoredKnownFiles};
 use crate::turn::{self, History, Turn};
-use crate::{commands, errors, prompt, spans};
+use crate::{commands, errors, limits, prompt, spans};
 
 use super::{PromptContent, PromptQueue, QueuedPrompt, SessionWork};
 
@@ -304,6 +304,9 @@ impl PromptRunner {
             calls.add_tools(&self.earlier_calls);
             settings.calls = calls.tools;
         });
+        // A disk may hang. The list of the last turn then stays.
+        let record = self.workspace_context.record_noted_files();
+        drop(tokio::time::timeout(limits::COMMIT_TIMEOUT, record).await);
         if let Some(files) = self.workspace_context.known_files() {
             let roots: Vec<_> = self.context.workspace.roots().map(Path::to_owned).collect();
             recording.record_known_files(StoredKnownFiles::new(&roots, files));

@@ -29,7 +29,7 @@ use super::model_message::{message_record, read_messages, reset_record};
 use super::redaction::redact_changes;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSessions, StoredSettings};
 use crate::limits::{
-    COMMIT_TIMEOUT, MAX_UNSENT_CHANGES, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES,
+    COMMIT_TIMEOUT, MAX_UNSENT_WRITES, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES,
     RETRIED_COMMIT_PAUSE, RETRIED_COMMIT_TIMEOUT, REWIND_COMMIT_TIMEOUT, UNSENT_CHANGES_TIME,
 };
 use crate::lock::lock;
@@ -74,7 +74,7 @@ struct RecordingState {
     /// Changes that the recorder does not have yet. They are sent when someone waits for their
     /// commit, or after [`UNSENT_CHANGES_TIME`], so that a call needs one commit instead of
     /// several.
-    unsent: Vec<SessionChange>,
+    unsent: Vec<Vec<SessionChange>>,
     /// Notified when there are unsent changes, and when the recording is dropped.
     has_unsent: Arc<Notify>,
     /// The commit of the last sent changes. The driver and the turn may both wait for it.
@@ -604,9 +604,9 @@ impl RecordingState {
                 self.end_with_error(&SessionStoreError::QueueFull);
             }
             RecordingTarget::Recorder(..) => {
-                self.unsent.extend(changes);
+                self.unsent.push(changes);
                 self.has_unsent.notify_one();
-                if self.unsent.len() >= MAX_UNSENT_CHANGES {
+                if self.unsent.len() >= MAX_UNSENT_WRITES {
                     drop(self.send_changes());
                 }
             }
@@ -616,11 +616,11 @@ impl RecordingState {
 
     /// Sends the unsent changes to the store. Returns the commit of the last changes.
     fn send_changes(&mut self) -> Option<Shared<CommitFuture>> {
-        if let RecordingTarget::Recorder(recorder, _) = &self.target
-            && !self.unsent.is_empty()
-        {
-            let changes = std::mem::take(&mut self.unsent);
-            self.last_commit = Some(recorder.queue_changes(changes, SystemTime::now()).shared());
+        if let RecordingTarget::Recorder(recorder, _) = &self.target {
+            let now = SystemTime::now();
+            for changes in self.unsent.drain(..) {
+                self.last_commit = Some(recorder.queue_changes(changes, now).shared());
+            }
         }
         self.last_commit.clone()
     }

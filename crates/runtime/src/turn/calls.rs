@@ -24,11 +24,13 @@ pub(super) async fn run_calls(
     turn: &Turn<'_>,
     calls: Vec<PendingCall>,
 ) -> (Vec<ToolResult>, Option<String>) {
-    let mut order = Schedule::new(&call_footprints(turn, &calls).await);
+    let footprints = call_footprints(turn, &calls).await;
+    let only_reads = footprints.iter().all(|footprint| matches!(footprint, Footprint::Reads(_)));
+    let mut order = Schedule::new(&footprints);
     let mut results: Vec<_> =
         calls.iter().map(|pending| result_of_call_not_run(&pending.call)).collect();
     let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
-    let (mut running, mut fault, mut left) = (FuturesUnordered::new(), None, results.len());
+    let (mut running, mut fault) = (FuturesUnordered::new(), None);
     loop {
         while fault.is_none()
             && running.len() < MAX_PARALLEL_CALLS
@@ -39,10 +41,10 @@ pub(super) async fn run_calls(
         }
         let Some((place, ended)) = running.next().await else { break };
         order.mark_ended(place);
-        left -= 1;
-        if left > 0 {
-            // Later changes of its files are only noticed if their versions are recorded now.
-            context::start_recording_touched_files(turn);
+        // A waiting call may change the files of the call that has ended.
+        match only_reads || waiting.iter().all(Option::is_none) {
+            true => turn.workspace_context.start_recording_noted_files(),
+            false => context::record_touched_files(turn).await,
         }
         results[place].is_error = ended.status != Status::Completed;
         if ended.is_fatal {

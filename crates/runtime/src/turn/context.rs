@@ -110,17 +110,20 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
     }
     let window = history.budget_for_model(&chosen).window_tokens();
     let (secrets, rules) = (turn.secrets.current(), current_read_rules(turn));
-    let mut late = Vec::new();
-    // Both wait for a thread that reads files. Reports that were taken are not lost by a cancel.
+    let (mut late, mut news) = (Vec::new(), Vec::new());
+    // Both wait for a thread that reads files. What one of them has returned is not lost by a cancel.
     let looks = futures::future::join(
         async { late = turn.context.take_foreign_change_reports().await },
-        turn.workspace_context.take_context_messages(window, secrets, rules),
+        async {
+            let take = turn.workspace_context.take_context_messages(window, secrets, rules);
+            news = take.await;
+        },
     );
-    let news = tokio::select! {
+    tokio::select! {
         biased;
-        () = turn.cancel.cancelled() => Vec::new(),
-        ((), news) = looks => news,
-    };
+        () = turn.cancel.cancelled() => {}
+        _ = looks => {}
+    }
     updates::add_late_writes(turn, history, late);
     news.into_iter().for_each(|message| drop(history.push_message(message)));
 }
@@ -158,13 +161,11 @@ pub(super) fn note_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
     });
 }
 
-/// Returns whether [`add_context_updates`] records the versions of touched files before the next
-/// request.
-pub(super) fn next_request_records_files(turn: &Turn<'_>) -> bool {
-    context::model_takes_context(&*(turn.active_options)().model)
-}
-
-/// Starts to record the versions of the files that ended calls have touched.
-pub(super) fn start_recording_touched_files(turn: &Turn<'_>) {
-    turn.workspace_context.start_recording_noted_files();
+/// Records the versions of the files that ended calls have touched.
+pub(super) async fn record_touched_files(turn: &Turn<'_>) {
+    tokio::select! {
+        biased;
+        () = turn.cancel.cancelled() => turn.workspace_context.start_recording_noted_files(),
+        () = turn.workspace_context.record_noted_files() => {}
+    }
 }

@@ -108,6 +108,10 @@ impl Tool for Worker {
         self.started.fetch_add(1, SeqCst);
         let name = args.says.unwrap_or_else(|| "done".to_owned());
         self.log.lock().unwrap().push(Step::Begin(name.clone()));
+        if name == "changes its file" {
+            let file = invocation.context.workspace.cwd().join(&args.path);
+            std::fs::write(file, "changed").unwrap();
+        }
         for step in 0..args.steps.unwrap_or(STEPS) {
             invocation.call.append_content(Content::from_text(format!("step {step}")));
             match args.steps {

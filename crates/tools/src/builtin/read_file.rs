@@ -100,7 +100,7 @@ impl Tool for ReadFile {
             let (at, effects) = guard::inspect_with_effects(workspace, &args.path, Effect::Read)?;
             let outside = guard::mark_outside_effects(workspace, effects.clone());
             let is_allowed = || call.judge_effects(&outside) == Verdict::Allow;
-            let output = (!may_be_unsaved && is_small(workspace, &at) && is_allowed())
+            let output = (!may_be_unsaved && is_allowed() && is_small(workspace, &at))
                 .then(|| read(workspace, &at, &args, &UnsavedTexts::default(), false, &call));
             Ok((args, at, effects, output))
         });

@@ -1,4 +1,4 @@
-//! Files that change after a call has read them, while another call of the same reply still runs.
+//! Files that change after a call has read them, while the other calls of the same reply run.
 
 use serde_json::json;
 
@@ -21,15 +21,39 @@ async fn a_file_that_changes_during_another_call_of_the_reply_is_reported() {
         drop(tokio::time::timeout(Duration::from_millis(20), never).await);
         std::fs::write(&file, "changed").unwrap();
     });
-    let mut history = History::default();
-    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
-    assert_eq!(ending, Ok(StopReason::EndTurn));
+    let notes = run_and_collect_notes(stage, &model).await;
     change.await.unwrap();
+    assert!(notes.contains("changed by the user") && notes.ends_with("\n- a"), "{notes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_the_next_call_of_the_reply_changes_is_reported() {
+    let stage = TurnFixture::new();
+    std::fs::write(stage.folder.path().join("a"), "before").unwrap();
+    let command = json!({"path": "a", "says": "changes its file"}).to_string();
+    let both = [
+        call_with("1", "look", r#"{"path": "a", "steps": 0}"#),
+        call_with("2", "order", &command),
+        vec![ModelEvent::Stop(ModelStopReason::ToolCalls)],
+    ];
+    let end = vec![ModelEvent::Text("Done.".into()), ModelEvent::Stop(ModelStopReason::EndTurn)];
+    let model = Arc::new(reply_endings::FakeModel::new(vec![both.concat(), end]));
+    let notes = run_and_collect_notes(stage, &model).await;
+    assert!(notes.contains("changed by the user") && notes.ends_with("\n- a"), "{notes}");
+}
+
+/// Runs a turn, and returns the context that the model received.
+async fn run_and_collect_notes(
+    stage: TurnFixture,
+    model: &Arc<reply_endings::FakeModel>,
+) -> String {
+    let mut history = History::default();
+    let ending = stage.run(model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert_eq!(ending, Ok(StopReason::EndTurn));
+    stage.end().await;
     let notes = history.messages().iter().filter_map(|message| match &**message {
         ChatMessage::Context(text) => Some(text.as_str()),
         _ => None,
     });
-    let notes = notes.collect::<String>();
-    assert!(notes.contains("changed by the user") && notes.ends_with("\n- a"), "{notes}");
-    stage.end().await;
+    notes.collect()
 }
