@@ -281,6 +281,9 @@ impl SessionRecording {
         let mut changes = vec![SessionChange::Prompt(record)];
         changes.extend(state.changed_settings());
         state.write(changes);
+        // The first commit of a session is the largest. It takes no time from the reply if it begins
+        // before the request to the model.
+        drop(state.send_changes());
     }
 
     /// Sets the messages of the model that are stored already.
