@@ -53,7 +53,8 @@ async fn runaway_commands_are_bounded_and_reported() {
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
     let script = [
         run_for("bomb() { bomb | bomb & }; bomb; sleep 99", 3000),
-        run_for("yes", 1000),
+        // The processes of the command before may still be ending, which delays the start.
+        run_for("yes", 5000),
         run("truncate --size 100G sparse"),
         run("cat /dev/zero > /tmp/full"),
         run("echo x > /tmp/small || rm /tmp/full && echo alive > /tmp/small && cat /tmp/small"),
