@@ -115,21 +115,24 @@ impl Tool for ReadFile {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
+        let was_asked = grant.is_answer();
         let ReadPlan { args, at, workspace, output } = pinned.release(grant)?;
-        if let Some(output) = output {
+        // The rules have changed since the preview if a request was needed. The file may have changed
+        // while the user decided.
+        if let Some(output) = output.filter(|_| !was_asked) {
             return output;
         }
         let Invocation { call, context, .. } = invocation;
-        let held = match Arc::ptr_eq(&workspace, &context.workspace) {
-            false => None,
-            true => {
+        let is_output = !Arc::ptr_eq(&workspace, &context.workspace);
+        let held = match is_output {
+            true => None,
+            false => {
                 call.cancel_token()
                     .run_until_cancelled(UnsavedTexts::query_for_read(context, &at))
                     .await
             }
         };
         let (held, call) = (held.unwrap_or_default(), call.clone());
-        let is_output = !Arc::ptr_eq(&workspace, &context.workspace);
         run_on_blocking_thread(move || read(&workspace, &at, &args, &held, is_output, &call)).await
     }
 }

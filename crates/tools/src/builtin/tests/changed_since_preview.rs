@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{
-    CallOutcome, ClientUnreachable, OutboxItem, OutboxSink, PermissionAnswer, SessionHandle,
+    CallOutcome, ClientUnreachable, Effect, OutboxItem, OutboxSink, PermissionAnswer, Policy,
+    SessionHandle, Verdict,
 };
 use acp_types::{Content, FileChange, ToolCallReport};
 use futures::FutureExt as _;
@@ -153,24 +154,54 @@ fn change_neighbouring_line(tree: &TestWorkspace, before: u32) {
     }
 }
 
-/// The preview of a read may read the file, but not if the read needs permission.
+/// Allows the first effects, and asks about all later ones, like a session whose mode changes.
+#[derive(Debug, Default)]
+struct StricterPolicy(AtomicU32);
+
+impl Policy for StricterPolicy {
+    fn judge(&self, _: &Effect) -> Verdict {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            0 => Verdict::Allow,
+            _ => Verdict::Ask,
+        }
+    }
+}
+
+/// The preview of a read may read the file, but a file whose read needs permission is read after
+/// the answer.
 #[tokio::test]
 async fn a_file_whose_read_needs_permission_is_read_after_the_answer() {
-    let tree = Arc::new(test_workspace(&[]));
-    let file = tree.outer_folder().join("outside");
-    fs::write(&file, "before").unwrap();
-    let context =
-        Context::new(Arc::new(Workspace::new(tree.workspace.cwd().to_owned(), vec![]).unwrap()));
-    let asked = Arc::<AtomicU32>::default();
-    let client = |session: &SessionHandle| ApprovingClient {
-        session: session.clone(),
-        tree: Arc::clone(&tree),
-        meanwhile: |tree, _| fs::write(tree.outer_folder().join("outside"), "after").unwrap(),
-        asked: Arc::clone(&asked),
-        shown: Arc::default(),
-    };
-    let (ended, _) = run_whole_call(client, context, "read_file", json!({ "path": file })).await;
-    assert_eq!((ended.text.trim(), asked.load(Ordering::Relaxed)), ("1\tafter", 1));
+    for (is_outside, policy) in [(true, None), (false, Some(Arc::<StricterPolicy>::default()))] {
+        let tree = Arc::new(test_workspace(&[("inside", "before")]));
+        let file = match is_outside {
+            true => tree.outer_folder().join("outside"),
+            false => tree.path("inside"),
+        };
+        fs::write(&file, "before").unwrap();
+        let cwd = tree.workspace.cwd().to_owned();
+        let context = Context::new(Arc::new(Workspace::new(cwd, Vec::new()).unwrap()));
+        let asked = Arc::<AtomicU32>::default();
+        let client = |session: &SessionHandle| {
+            if let Some(policy) = &policy {
+                let policy: Arc<dyn Policy> = policy.clone();
+                drop(session.update(|session, _| session.set_policy(policy)));
+            }
+            ApprovingClient {
+                session: session.clone(),
+                tree: Arc::clone(&tree),
+                meanwhile: |tree, _| {
+                    fs::write(tree.outer_folder().join("outside"), "after").unwrap();
+                    tree.write("inside", "after");
+                },
+                asked: Arc::clone(&asked),
+                shown: Arc::default(),
+            }
+        };
+        let args = json!({ "path": file });
+        let (ended, _) = run_whole_call(client, context, "read_file", args).await;
+        let asked = asked.load(Ordering::Relaxed);
+        assert_eq!((ended.text.trim(), asked), ("1\tafter", 1), "outside: {is_outside}");
+    }
 }
 
 #[tokio::test]
