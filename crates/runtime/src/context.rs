@@ -320,6 +320,14 @@ impl WorkspaceContext {
     }
 }
 
+#[cfg(test)]
+impl WorkspaceContext {
+    /// Prevents that files are read, until the returned value is dropped.
+    pub(crate) async fn hold_files(&self) -> impl Sized + use<> {
+        self.known.clone().lock_owned().await
+    }
+}
+
 impl TrackedFiles {
     /// If prompts were removed since the last call, removes the file versions of these prompts.
     fn forget_removed_prompts(&mut self, left_prompts: &AtomicU32) {

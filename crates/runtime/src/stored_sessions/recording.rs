@@ -178,7 +178,7 @@ impl SessionRecording {
         };
         let is_settled = watch::Sender::new(false);
         let recording = Arc::new(Self { id, secrets, state: Mutex::new(state), is_settled });
-        drop(tokio::spawn(send_changes_regularly(Arc::downgrade(&recording), has_unsent)));
+        drop(tokio::spawn(send_changes_soon(Arc::downgrade(&recording), has_unsent)));
         recording
     }
 
@@ -667,7 +667,7 @@ impl Drop for RecordingState {
 
 /// Sends the changes of a recording to the store, a short time after the first of them, until the
 /// recording is dropped.
-async fn send_changes_regularly(recording: Weak<SessionRecording>, has_unsent: Arc<Notify>) {
+async fn send_changes_soon(recording: Weak<SessionRecording>, has_unsent: Arc<Notify>) {
     loop {
         has_unsent.notified().await;
         sleep(UNSENT_CHANGES_TIME).await;

@@ -25,7 +25,9 @@ pub(super) async fn run_calls(
     calls: Vec<PendingCall>,
 ) -> (Vec<ToolResult>, Option<String>) {
     let footprints = call_footprints(turn, &calls).await;
-    let only_reads = footprints.iter().all(|footprint| matches!(footprint, Footprint::Reads(_)));
+    let keeps_files =
+        |it: &Footprint| matches!(it, Footprint::Reads(_) | Footprint::SessionTool(_));
+    let keeps_all_files = footprints.iter().all(keeps_files);
     let mut order = Schedule::new(&footprints);
     let mut results: Vec<_> =
         calls.iter().map(|pending| result_of_call_not_run(&pending.call)).collect();
@@ -42,7 +44,7 @@ pub(super) async fn run_calls(
         let Some((place, ended)) = running.next().await else { break };
         order.mark_ended(place);
         // A waiting call may change the files of the call that has ended.
-        match only_reads || waiting.iter().all(Option::is_none) {
+        match keeps_all_files || waiting.iter().all(Option::is_none) {
             true => turn.workspace_context.start_recording_noted_files(),
             false => context::record_touched_files(turn).await,
         }

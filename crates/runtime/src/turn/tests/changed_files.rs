@@ -27,18 +27,30 @@ async fn a_file_that_changes_during_another_call_of_the_reply_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_the_next_call_of_the_reply_changes_is_reported() {
+async fn a_file_is_recorded_before_the_next_call_of_the_reply_may_change_it() {
     let stage = TurnFixture::new();
     std::fs::write(stage.folder.path().join("a"), "before").unwrap();
-    let command = json!({"path": "a", "says": "changes its file"}).to_string();
     let both = [
-        call_with("1", "look", r#"{"path": "a", "steps": 0}"#),
-        call_with("2", "order", &command),
+        call_with("1", "look", r#"{"path": "a", "steps": 10}"#),
+        call_with("2", "order", r#"{"path": "a", "says": "changes its file"}"#),
         vec![ModelEvent::Stop(ModelStopReason::ToolCalls)],
     ];
     let end = vec![ModelEvent::Text("Done.".into()), ModelEvent::Stop(ModelStopReason::EndTurn)];
     let model = Arc::new(reply_endings::FakeModel::new(vec![both.concat(), end]));
+    let (files, log) = (stage.surroundings.clone(), stage.log.clone());
+    let hold = tokio::spawn(async move {
+        let never = std::future::pending::<()>;
+        // The first call takes 10 ms.
+        drop(tokio::time::timeout(Duration::from_millis(5), never()).await);
+        let held = files.hold_files().await;
+        drop(tokio::time::timeout(Duration::from_millis(100), never()).await);
+        let begun = log.lock().unwrap().clone();
+        drop(held);
+        begun
+    });
     let notes = run_and_collect_notes(stage, &model).await;
+    let expected = [Step::Begin("done".to_owned()), Step::End("done".to_owned())];
+    assert_eq!(hold.await.unwrap(), expected, "the second call has begun");
     assert!(notes.contains("changed by the user") && notes.ends_with("\n- a"), "{notes}");
 }
 
