@@ -6,8 +6,9 @@
 use std::io;
 use std::num::NonZero;
 use std::process::Stdio;
+use std::thread;
 
-use crate::process::{TaskResult, run_expecting_success};
+use crate::process::{TaskError, TaskResult, run_and_copy_output, run_expecting_success};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -17,8 +18,8 @@ pub(crate) fn check_format(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) 
 
 /// Lints all targets with all features. Some libraries are also checked alone, with fewer features
 /// than the default. A build of the workspace cannot show that a library needs a missing feature,
-/// because other members enable this feature. The step `package` checks each library with its
-/// default features.
+/// because other members enable this feature. The step `package` checks the libraries with their
+/// default features, some of them in groups.
 pub(crate) fn lint_and_check_features(
     workspace: &Workspace,
     _: &mut Ui<'_>,
@@ -41,49 +42,22 @@ pub(crate) fn lint_and_check_features(
     Ok(())
 }
 
-pub(crate) fn build_docs(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
-    let mut command = workspace.cargo_command("doc --workspace --no-deps --all-features");
-    run_expecting_success(command.env("RUSTDOCFLAGS", "-D warnings"))
-}
-
-/// Property tests that the step `test` runs with many more random cases than the other tests.
-///
-/// Each of these tests is in one crate, but the command selects the whole workspace with all
-/// features, so that cargo builds nothing twice. `cargo xtask accept` runs millions of cases in the
-/// cargo profile `laws`.
-const LAWS: [&str; 2] = ["--test promises -- lives:: endings::", "--test tools -- edits::"];
-/// Number of random cases of each property test in [`LAWS`]. Without optimization, all cases
-/// together need about 40 s of CPU time.
-const CASES: &str = "2000";
-
 /// Number of tests that run at the same time, per core. The number is greater than 1 because tests
 /// mostly wait for processes and timers.
 const TESTS_PER_CORE: usize = 2;
 
-/// Runs the doc tests, then the property tests in [`LAWS`] with many cases, and then all tests.
-/// Uses nextest for the last run if it is installed.
-///
-/// The doc tests do not run last: a crate without doc tests prints "0 passed", which looks like the
-/// result of the whole run. If the user selects tests, only the selected tests run, so that the
-/// result arrives soon.
+/// Runs the doc tests and then all other tests. Uses nextest for the latter if it is installed. If
+/// the user selects tests, runs only those, so that the result arrives soon.
 pub(crate) fn run_tests(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     if args.is_empty() {
-        run_expecting_success(
-            &mut workspace.cargo_command("test --doc --workspace --all-features"),
-        )?;
-        for tests in LAWS {
-            let mut command = workspace.cargo_command("test --workspace --all-features");
-            run_expecting_success(
-                command.args(tests.split_whitespace()).env("PROPTEST_CASES", CASES),
-            )?;
-        }
+        build_tests_and_run_doc_tests(workspace)?;
     }
     let mut probe = workspace.cargo_command("nextest --version");
     probe.stdout(Stdio::null()).stderr(Stdio::null());
     if run_expecting_success(&mut probe).is_ok() {
         let mut command = workspace.cargo_command("nextest run --workspace --all-features");
         if args.is_empty() {
-            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            let cores = thread::available_parallelism().map_or(1, NonZero::get);
             command.arg(format!("--test-threads={}", cores * TESTS_PER_CORE));
         }
         // nextest writes its report to stderr, but the result of a test run belongs on stdout.
@@ -94,6 +68,25 @@ pub(crate) fn run_tests(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) 
             workspace.cargo_command("test --workspace --all-features --tests").args(args),
         )
     }
+}
+
+/// Builds the other tests while the doc tests run, because the doc tests of one crate after the
+/// other do not use all cores.
+///
+/// The doc tests do not run last: a crate without doc tests prints "0 passed", which looks like the
+/// result of the whole run.
+fn build_tests_and_run_doc_tests(workspace: &Workspace) -> TaskResult {
+    let mut doc_tests = workspace.cargo_command("test --doc --workspace --all-features");
+    let mut build = workspace.cargo_command("test --no-run --workspace --all-features");
+    thread::scope(|scope| {
+        let doc_tests = scope.spawn(|| run_and_copy_output(&mut doc_tests));
+        let built = run_expecting_success(&mut build);
+        match doc_tests.join() {
+            Ok(Ok((status, _))) if status.success() => built,
+            Ok(Err(error)) => Err(error),
+            _ => Err(TaskError::Failed("a doc test failed".to_owned())),
+        }
+    })
 }
 
 /// Returns the names of the failed tests in the output of `cargo test`.

@@ -27,7 +27,7 @@ use workspace::Workspace;
 
 /// Steps of `ci`, in the order in which they run. Fast steps and steps with useful error messages
 /// come first. The tests come last, so that the output ends with the test results.
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 6] = [
     Step { name: "fmt", args: "", what: "check the formatting", run: cargo::check_format },
     Step {
         name: "layers",
@@ -47,11 +47,10 @@ const STEPS: [Step; 7] = [
         what: "lint everything; check each library alone",
         run: cargo::lint_and_check_features,
     },
-    Step { name: "doc", args: "", what: "build the docs, warnings denied", run: cargo::build_docs },
     Step {
         name: "package",
         args: "",
-        what: "package the crates and check each package",
+        what: "package the crates, build their docs without warnings, check each package",
         run: package::check_packages,
     },
     Step {

@@ -1,5 +1,5 @@
-//! `package`: packages every published crate, and checks the package as users of the crate receive
-//! it.
+//! `package`: packages every published crate, builds the documentation of the package, and checks
+//! the package as users of the crate receive it.
 //!
 //! Cargo's own verification has two problems with packages that depend on each other. If a version
 //! has not changed, cargo verifies the sources that an earlier run unpacked. Cargo also builds
@@ -63,17 +63,19 @@ pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]
         tar.arg("-xzmf").arg(packages.join(format!("{}.crate", one.package_folder_name())));
         process::run_expecting_success(tar.current_dir(&unpacked))?;
     }
-    let check = |selection: &[&str]| {
-        let mut check = workspace.cargo_command("check");
-        check.args(selection).arg("--target-dir").arg(&workspace.target);
-        process::run_expecting_success(check.current_dir(&unpacked))
+    let run = |command: &str, selection: &[&str]| {
+        let mut command = workspace.cargo_command(command);
+        command.args(selection).arg("--target-dir").arg(&workspace.target);
+        command.env("RUSTDOCFLAGS", "-D warnings").current_dir(&unpacked);
+        process::run_expecting_success(&mut command)
     };
-    // The features are the same as in the other steps, so that the dependencies need not be built
-    // again.
-    check(&["--workspace", "--all-features"])?;
+    run("doc --workspace --no-deps --all-features", &[])?;
+    // The documentation of a crate is built without a check of its functions. Most crates are checked
+    // by then, because others depend on them.
+    run("check --workspace --all-features", &[])?;
     let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
     groups(&names).into_iter().try_for_each(|group| {
-        check(&group.into_iter().flat_map(|name| ["-p", name]).collect::<Vec<_>>())
+        run("check", &group.into_iter().flat_map(|name| ["-p", name]).collect::<Vec<_>>())
     })
 }
 

@@ -83,7 +83,8 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     assert!(tasks.iter().all(|(_, task)| task.is_finished()), "a task outlives its turn");
     let client_state = stage.client_state.lock().unwrap();
     for number in 0..fates.len() {
-        let call = client_state.observed_call(&format!("c{number}")).expect("every call is told");
+        let call =
+            client_state.observed_call(&format!("c{number}")).expect("every call is announced");
         let is_done = call.status == ToolCallStatus::Completed;
         let meta = call.meta.as_ref().map(|meta| meta["callboard"].clone()).unwrap_or_default();
         assert_eq!(meta["reason"].is_null(), is_done, "{call:?}");
@@ -91,11 +92,11 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     }
 }
 
-/// Uses a fifth of `PROPTEST_CASES`, because each case starts a runtime. The macro `proptest!`
-/// would restore the full number of cases.
+/// Uses a fifth of `PROPTEST_CASES`, but at least 400 cases, because each case starts a runtime. The
+/// macro `proptest!` would restore the full number of cases.
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: (ProptestConfig::default().cases / 5).max(192),
+        cases: (ProptestConfig::default().cases / 5).max(400),
         source_file: Some(file!()),
         ..ProptestConfig::default()
     }

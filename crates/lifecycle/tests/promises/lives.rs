@@ -2,7 +2,7 @@
 //! lifecycle contains calls, turns, output, requests and answers. The clients read at different
 //! speeds and use different versions: v1 with text, v1 with terminals, and draft v2.
 //!
-//! `PROPTEST_CASES` sets the number of lifecycles per test. `PROPTEST_RNG_SEED` sets the seed.
+//! `PROPTEST_CASES` changes the number of lifecycles per test. `PROPTEST_RNG_SEED` sets the seed.
 
 mod clients;
 mod event;
@@ -25,6 +25,8 @@ fn live(pace: Pace, events: impl IntoIterator<Item = Event>) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
     #[test]
     fn every_lifecycle_keeps_the_guarantees_for_reading_clients(
         pace in select(&[Pace::Quick, Pace::OnEvent][..]), events in vec(event::event(), 0..60),
@@ -38,10 +40,6 @@ proptest! {
     ) {
         live(pace, events);
     }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn updates_of_one_call_keep_the_minimum_interval(gaps in vec(0..40_u64, 1..80)) {
