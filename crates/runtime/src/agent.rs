@@ -539,7 +539,7 @@ pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
 
 /// Logs the client, and begins to search for a working sandbox. Both take longer than the response to
 /// `initialize`, so they begin 1 ms later, when it is usually written. If the client opens a session
-/// before, the session begins the search.
+/// before, the search begins with the session.
 async fn log_client_and_probe_sandbox(request: InitializeRequest, has_sandbox: bool) {
     tokio::time::sleep(limits::RESPONSE_WRITE_TIME).await;
     if has_sandbox {

@@ -244,6 +244,9 @@ impl Connection {
         additional: Vec<PathBuf>,
         mcp_servers: Vec<McpServer>,
     ) -> Result<PreparedSession> {
+        if self.agent.sandbox_remedy.is_some() {
+            CommandIsolation::begin_probe();
+        }
         self.refresh_logins().await;
         let (connection, id) = (self.clone(), id.clone());
         let look = move || connection.create_tool_context(&id, cwd, additional);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
 use std::{fs, io};
 
 use acp_lifecycle::{CallHandle, SessionHandle, Titles};
@@ -48,11 +48,14 @@ pub enum CommandIsolation {
 
 impl CommandIsolation {
     /// Starts a thread that determines which isolation works on this system. The first call of
-    /// [`create`](Self::create) then takes less time.
+    /// [`create`](Self::create) then takes less time. Further calls in the process have no effect.
     pub fn begin_probe() {
-        let probe = std::thread::Builder::new().name("sandbox-probe".to_owned());
-        // If the thread cannot be spawned, the first call of `create` probes the isolation.
-        drop(probe.spawn(probe_isolation));
+        static BEGUN: Once = Once::new();
+        BEGUN.call_once(|| {
+            let probe = std::thread::Builder::new().name("sandbox-probe".to_owned());
+            // If the thread cannot be spawned, the first call of `create` probes the isolation.
+            drop(probe.spawn(probe_isolation));
+        });
     }
 
     /// Creates the best isolation that works on this system. `remedy` is used if no isolation
