@@ -34,7 +34,7 @@ pub(super) struct SharedNetwork {
     pub(super) network: OwnedFd,
 }
 
-/// Restricts this process, which is about to become the command.
+/// Restricts this process, which is about to become the command or to end.
 pub(super) fn restrict_self(
     order: &SandboxOrder,
     rules: Option<LandlockRules>,

@@ -433,8 +433,12 @@ impl Init<'_> {
         LandlockRules::for_namespaces(&self.order.policy, &writable)
     }
 
-    /// Starts the command. Returns `None` if nothing is to be started.
+    /// Starts the command. If nothing is to be started, restricts this process instead, and returns
+    /// `None`.
     fn start_command(&self, rules: Option<LandlockRules>) -> Result<Option<Pid>, SetupFailure> {
+        if self.order.then != AfterSetup::Exec {
+            return restrict_self(self.order, rules).map(|()| None);
+        }
         let (mut failure, failure_writer) = pipe().step(SetupStep::Exec)?;
         let deferred: Vec<_> =
             DEFERRED.into_iter().filter(|it| sys::is_signal_pending(*it)).collect();
@@ -443,11 +447,9 @@ impl Init<'_> {
                 // This process sends the signals to itself, because it might end before the init
                 // process could send them.
                 deferred.into_iter().for_each(sys::raise);
-                let result = restrict_self(self.order, rules);
-                let failure = match (result, self.order.then) {
-                    (Ok(()), AfterSetup::Exec) => self.command.exec(),
-                    (Ok(()), _) => sys::exit_now(0),
-                    (Err(failure), _) => failure,
+                let failure = match restrict_self(self.order, rules) {
+                    Ok(()) => self.command.exec(),
+                    Err(failure) => failure,
                 };
                 if let Ok(json) = serde_json::to_vec(&failure) {
                     drop((&failure_writer).write_all(&json));
@@ -465,7 +467,7 @@ impl Init<'_> {
         if let Ok(failure) = serde_json::from_slice(&json) {
             return Err(failure);
         }
-        Ok((self.order.then == AfterSetup::Exec).then_some(command))
+        Ok(Some(command))
     }
 
     /// Waits for the command and for the processes that it leaves behind.
