@@ -1,6 +1,8 @@
 //! Records one live session. Only [`SessionRecording::commit`] waits for a disk, and only for a
 //! limited time.
 
+mod state;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
@@ -8,14 +10,13 @@ use std::time::SystemTime;
 use acp_lifecycle::ToolUsage;
 use acp_lifecycle::limits::OPEN_DOCUMENT_INTERVAL;
 use acp_lifecycle::{
-    DocumentVersion, OutboxItem, PromptDocument, Secrets, SessionDocument, SessionHandle,
-    TranscriptFold,
+    OutboxItem, PromptDocument, Secrets, SessionDocument, SessionHandle, TranscriptFold,
 };
 use acp_store::{
-    CommitFuture, NewSession, OpenSession, PromptSummary, SessionChange, SessionRecord,
-    SessionRecorder, SessionStore, SessionStoreError,
+    CommitFuture, NewSession, OpenSession, PromptSummary, SessionChange, SessionStore,
+    SessionStoreError,
 };
-use acp_types::{SessionStatePart, TurnId};
+use acp_types::TurnId;
 use agent_client_protocol::v1::schema::{ContentBlock, SessionId};
 use callboard_models::ChatMessage;
 use futures::FutureExt as _;
@@ -24,13 +25,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use ulid::Ulid;
 
+use self::state::{RecordingState, RecordingTarget};
 use super::document::document_record;
 use super::model_message::{message_record, read_messages, reset_record};
-use super::redaction::redact_changes;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSessions, StoredSettings};
 use crate::limits::{
-    COMMIT_TIMEOUT, MAX_UNSENT_WRITES, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES,
-    RETRIED_COMMIT_PAUSE, RETRIED_COMMIT_TIMEOUT, REWIND_COMMIT_TIMEOUT, UNSENT_CHANGES_TIME,
+    COMMIT_TIMEOUT, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_PAUSE, RETRIED_COMMIT_TIMEOUT,
+    REWIND_COMMIT_TIMEOUT, UNSENT_CHANGES_TIME,
 };
 use crate::lock::lock;
 use crate::prompt;
@@ -48,41 +49,6 @@ pub(crate) struct SessionRecording {
     is_settled: watch::Sender<bool>,
 }
 
-struct RecordingState {
-    target: RecordingTarget,
-    fold: TranscriptFold,
-    /// The messages of the model that were recorded last.
-    messages: RecordedMessages,
-    settings: StoredSettings,
-    /// The settings that were recorded last.
-    stored_settings: Option<StoredSettings>,
-    /// The permission decisions that were recorded last.
-    stored_permissions: Option<StoredPermissions>,
-    /// The files that were recorded last.
-    stored_files: Option<StoredKnownFiles>,
-    /// Number of prompts in the store.
-    prompts: u32,
-    /// The record of the newest prompt.
-    prompt: Option<SessionRecord>,
-    /// Whether the session has a prompt; nothing is recorded before the first prompt.
-    has_prompt: bool,
-    /// Whether the sent items are a replay of records that are already stored.
-    is_replay: bool,
-    /// Whether open documents will be recorded soon: see
-    /// [`SessionRecording::record_open_documents_soon`].
-    is_record_scheduled: bool,
-    /// Changes that the recorder does not have yet. They are sent when someone waits for their
-    /// commit, or after [`UNSENT_CHANGES_TIME`], so that a call needs one commit instead of
-    /// several.
-    unsent: Vec<Vec<SessionChange>>,
-    /// Notified when there are unsent changes, and when the recording is dropped.
-    has_unsent: Arc<Notify>,
-    /// The commit of the last sent changes. The driver and the turn may both wait for it.
-    last_commit: Option<Shared<CommitFuture>>,
-    failure: Option<SessionStoreError>,
-    is_notified: bool,
-}
-
 /// The messages of the model that are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RecordedMessages {
@@ -98,14 +64,6 @@ pub(crate) struct RewoundSession {
     pub(crate) messages: Vec<Arc<ChatMessage>>,
     /// Number of remaining prompts.
     pub(crate) prompts: u32,
-}
-
-enum RecordingTarget {
-    /// The store is being opened; these changes wait for the store.
-    Opening(Vec<(Vec<SessionChange>, SystemTime)>),
-    Recorder(SessionRecorder, OpenedStore),
-    /// No further changes are recorded.
-    Ended,
 }
 
 impl SessionRecording {
@@ -543,125 +501,6 @@ impl SessionRecording {
             drop(recorder);
             drop(timeout(COMMIT_TIMEOUT, opened.writer.flush()).await);
         }
-    }
-}
-
-impl RecordingState {
-    /// Records an item. Returns whether the delivery of the item must wait for its commit.
-    fn record_item(&mut self, item: &OutboxItem, secrets: &LiveSecrets) -> bool {
-        if matches!(self.target, RecordingTarget::Ended) || !self.has_prompt {
-            return false;
-        }
-        let documents = self.fold.apply(item, Instant::now().into_std());
-        let is_final = self.record_documents(documents, secrets);
-        is_final || matches!(item, OutboxItem::PromptResponse(_))
-    }
-
-    /// Records documents. Returns whether one of them is final.
-    fn record_documents(&mut self, documents: Vec<DocumentVersion>, secrets: &LiveSecrets) -> bool {
-        if documents.is_empty() {
-            return false;
-        }
-        let secrets = secrets.current();
-        let (mut changes, mut is_final) = (Vec::new(), false);
-        for DocumentVersion { subject, mut document, is_final: is_whole, .. } in documents {
-            is_final |= is_whole;
-            redact_changes(&mut document, &secrets);
-            if let SessionDocument::State(SessionStatePart::Info(info)) = &document
-                && let Some(title) = &info.title
-            {
-                changes.push(SessionChange::Title(title.clone()));
-            }
-            let Some(record) = self.value_or_end(document_record(&document)) else { return false };
-            changes.push(SessionChange::Fold(record.with_subject(subject)));
-        }
-        self.write(changes);
-        is_final
-    }
-
-    /// Returns whether a record of the open documents must be scheduled, i.e. whether they have
-    /// unrecorded changes and no record is scheduled yet. If so, marks a record as scheduled.
-    fn schedule_record_of_open_documents(&mut self) -> bool {
-        let is_due = !self.is_record_scheduled && self.fold.has_unreturned_changes();
-        self.is_record_scheduled |= is_due;
-        is_due
-    }
-
-    fn changed_settings(&mut self) -> Option<SessionChange> {
-        if self.stored_settings.as_ref() == Some(&self.settings) {
-            return None;
-        }
-        self.stored_settings = Some(self.settings.clone());
-        Some(self.settings.to_change())
-    }
-
-    fn write(&mut self, changes: Vec<SessionChange>) {
-        if changes.is_empty() {
-            return;
-        }
-        match &mut self.target {
-            RecordingTarget::Opening(waiting) if waiting.len() < MAX_UNSTORED_CHANGES => {
-                waiting.push((changes, SystemTime::now()));
-            }
-            RecordingTarget::Opening(_) => {
-                self.end_with_error(&SessionStoreError::QueueFull);
-            }
-            RecordingTarget::Recorder(..) => {
-                self.unsent.push(changes);
-                self.has_unsent.notify_one();
-                if self.unsent.len() >= MAX_UNSENT_WRITES {
-                    drop(self.send_changes());
-                }
-            }
-            RecordingTarget::Ended => {}
-        }
-    }
-
-    /// Sends the unsent changes to the store. Returns the commit of the last changes.
-    fn send_changes(&mut self) -> Option<Shared<CommitFuture>> {
-        if let RecordingTarget::Recorder(recorder, _) = &self.target {
-            let now = SystemTime::now();
-            for changes in self.unsent.drain(..) {
-                self.last_commit = Some(recorder.queue_changes(changes, now).shared());
-            }
-        }
-        self.last_commit.clone()
-    }
-
-    /// Ends the recording after the changes so far. Returns its target.
-    fn end(&mut self) -> RecordingTarget {
-        drop(self.send_changes());
-        std::mem::replace(&mut self.target, RecordingTarget::Ended)
-    }
-
-    /// Returns the value. In case of an error, ends the recording and returns `None`.
-    fn value_or_end<T>(&mut self, made: Result<T, SessionStoreError>) -> Option<T> {
-        match made {
-            Ok(made) => Some(made),
-            Err(error) => {
-                self.end_with_error(&error);
-                None
-            }
-        }
-    }
-
-    fn record_failure(&mut self, error: &SessionStoreError) {
-        tracing::warn!(%error, "the session is not stored");
-        self.failure = Some(error.clone());
-    }
-
-    /// Ends the recording. Nothing later is recorded, so the stored session is incomplete only at
-    /// its end.
-    fn end_with_error(&mut self, error: &SessionStoreError) {
-        drop(self.end());
-        self.record_failure(error);
-    }
-}
-
-impl Drop for RecordingState {
-    fn drop(&mut self) {
-        drop(self.send_changes());
-        self.has_unsent.notify_one();
     }
 }
 
