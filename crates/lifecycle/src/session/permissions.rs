@@ -1,4 +1,7 @@
-//! The permissions of a session: rules, permission requests and answers.
+//! The permissions of a session: permission requests and answers.
+
+mod rules;
+mod unreviewed_files;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -13,9 +16,8 @@ use callboard_text::escape_invisible;
 use super::Session;
 use crate::board::Timestamp;
 use crate::catch_panic::catch_panic;
-use crate::effects::{Effect, Effects};
+use crate::effects::Effects;
 use crate::ids::PermissionId;
-use crate::limits::{self, MAX_UNSAVED_RULE_CHANGES};
 use crate::outbox::{FirstReportTiming, OutboxItem};
 use crate::permission::{
     self, ClientDecision, Grant, GrantKind, PermissionAnswer, PermissionOutcome, PermissionSubject,
@@ -23,7 +25,7 @@ use crate::permission::{
 };
 use crate::rules::{
     AskExceptReadsPolicy, ENGLISH_TITLES, Policy, PolicyVerdicts, Rule, RuleChange, RuleScope,
-    RuleStoreError, Rules, Verdict, may_run_project_files,
+    Rules, Verdict,
 };
 use crate::title::Titles;
 
@@ -65,19 +67,6 @@ impl Default for SessionPermissions {
             unreviewed_files: BTreeSet::new(),
             unreviewed_changes: 0,
         }
-    }
-}
-
-impl SessionPermissions {
-    /// Returns the files that were changed without a person's approval.
-    pub(super) fn unreviewed_files(&self) -> impl Iterator<Item = &Path> {
-        self.unreviewed_files.iter().map(PathBuf::as_path)
-    }
-
-    /// Adds files that an earlier process changed without a person's approval.
-    pub(super) fn restore_unreviewed_files(&mut self, files: BTreeSet<PathBuf>) {
-        self.unreviewed_changes += files.len() as u64;
-        self.unreviewed_files.extend(files);
     }
 }
 
@@ -205,70 +194,6 @@ impl Session {
     /// [`Session::apply_rejection_reason`]. Call this method only for clients that can show a form.
     pub fn enable_rejection_reason_requests(&mut self) {
         self.permissions.asks_rejection_reason = true;
-    }
-
-    /// Loads the rules of the session's project and of the user, as returned by a
-    /// [`RuleStore`](crate::RuleStore).
-    ///
-    /// If rules could not be loaded, a missing rule might deny any call. The client is therefore
-    /// asked about every call that is not already denied, and no answer is remembered.
-    pub fn add_loaded_rules(&mut self, loaded: Result<Vec<Rule>, RuleStoreError>) {
-        let all_hold = loaded.and_then(|rules| {
-            let all_hold = rules.into_iter().all(|rule| self.permissions.rules.add_rule(rule));
-            all_hold.then_some(()).ok_or_else(|| RuleStoreError::new("too many rules"))
-        });
-        if let Err(error) = all_hold {
-            self.permissions.rules.set_load_error(error.to_string());
-        }
-    }
-
-    /// Adds options that remember an answer for the project. Enable these options only if the
-    /// session's [rule changes](Self::take_rule_changes) are saved.
-    pub fn enable_project_rule_options(&mut self) {
-        self.permissions.scopes = vec![RuleScope::Session, RuleScope::Project];
-    }
-
-    /// Returns the rules of the session.
-    #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.permissions.rules
-    }
-
-    /// Adds a rule of any scope. Returns false if the session has the maximum number of rules.
-    /// Rules of a project or of the user must be saved: see [`Session::take_rule_changes`].
-    pub fn add_rule(&mut self, rule: Rule) -> bool {
-        let holds = self.permissions.rules.add_rule(rule.clone());
-        if holds {
-            self.queue_rule_change(RuleChange::Add(rule));
-        }
-        holds
-    }
-
-    /// Removes a rule. Returns whether the rule existed. Rules of a project or of the user must be
-    /// removed from the store as well: see [`Session::take_rule_changes`].
-    pub fn revoke_rule(&mut self, rule: &Rule) -> bool {
-        let was_there = self.permissions.rules.revoke(rule);
-        if was_there {
-            self.queue_rule_change(RuleChange::Remove(rule.clone()));
-        }
-        was_there
-    }
-
-    /// Takes the pending changes of rules that outlive the session. The caller saves the changes in
-    /// a [`RuleStore`](crate::RuleStore). At most 1,024 changes wait. If the limit is reached, a
-    /// further rule applies to the session only.
-    pub fn take_rule_changes(&mut self) -> Vec<RuleChange> {
-        self.permissions.unsaved_changes.drain(..).collect()
-    }
-
-    /// Limits an added rule to this session, because its change could not be saved. If the change
-    /// removes a rule, this method does nothing.
-    pub fn limit_unsaved_rule_to_session(&mut self, change: RuleChange) {
-        if let RuleChange::Add(rule) = change
-            && self.permissions.rules.revoke(&rule)
-        {
-            self.permissions.rules.add_rule(Rule { scope: RuleScope::Session, ..rule });
-        }
     }
 
     /// Decides whether a call may run. If neither the rules nor the policy decide, the client is
@@ -566,11 +491,6 @@ impl Session {
         ids.into_iter().for_each(|id| self.withdraw_permission_request(id));
     }
 
-    /// Removes the rules that apply until the end of the turn.
-    pub(super) fn remove_turn_rules(&mut self) {
-        self.permissions.rules.remove_rules_of_scope(RuleScope::Turn);
-    }
-
     /// Returns the verdict on a call, or the reason for a denial.
     pub(crate) fn verdict_or_denial(
         &self,
@@ -598,47 +518,6 @@ impl Session {
         Ok(!self.may_run_unreviewed_files(judgement))
     }
 
-    /// Returns true if a call runs a command that may execute project files, and if files were
-    /// changed without a person's approval. Returns false if the policy alone, without rules,
-    /// allows the call.
-    fn may_run_unreviewed_files(&self, judgement: &PolicyVerdicts) -> bool {
-        !self.permissions.unreviewed_files.is_empty()
-            && judgement.effects().iter().any(may_run_project_files)
-            && Rules::default().combine_with_policy_verdicts(judgement) != Verdict::Allow
-    }
-
-    fn record_unreviewed_files(&mut self, effects: &Effects) {
-        let SessionPermissions {
-            unreviewed_files: unseen, unreviewed_changes: unseen_changes, ..
-        } = &mut self.permissions;
-        for effect in effects.iter() {
-            if let Effect::Write(path) | Effect::Delete(path) = effect {
-                *unseen_changes += 1;
-                if unseen.len() < limits::MAX_UNREVIEWED_FILES {
-                    unseen.insert(path.clone());
-                }
-            }
-        }
-    }
-
-    fn unreviewed_files_note(&self) -> String {
-        let SessionPermissions { unreviewed_files: unseen, .. } = &self.permissions;
-        let named = unseen
-            .iter()
-            .take(limits::MAX_NAMED_UNREVIEWED_FILES)
-            .map(|path| self.display_path(path));
-        let named = ("named", named.collect::<Vec<_>>().join(", "));
-        let more = unseen.len().saturating_sub(limits::MAX_NAMED_UNREVIEWED_FILES);
-        let key = match more {
-            0 => "unseen",
-            _ if unseen.len() == limits::MAX_UNREVIEWED_FILES => "unseen-at-least",
-            _ => "unseen-more",
-        };
-        escape_invisible(
-            &self.permissions.localized_note(key, &[named, ("more", more.to_string())]),
-        )
-    }
-
     fn take_request(
         &mut self,
         id: PermissionId,
@@ -658,17 +537,6 @@ impl Session {
         let Some(scope) = scope else { return };
         for matcher in request.memory.matchers(scope) {
             self.add_rule(Rule { scope, matcher, verdict });
-        }
-    }
-
-    fn queue_rule_change(&mut self, change: RuleChange) {
-        if !change.rule().scope.is_stored() {
-            return;
-        }
-        if self.permissions.unsaved_changes.len() < MAX_UNSAVED_RULE_CHANGES {
-            self.permissions.unsaved_changes.push_back(change);
-        } else {
-            self.limit_unsaved_rule_to_session(change);
         }
     }
 }
