@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::builtin::unsaved_files::UnsavedTexts;
 use crate::error::ToolError;
 use crate::files::read::{
-    FileContent, FileExcerpt, ImageFile, read_text_or_image, unsaved_excerpt,
+    FileContent, FileExcerpt, ImageFile, SeenContent, read_text_or_image, unsaved_excerpt,
 };
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
 use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_PREVIEW_READ_BYTES};
@@ -47,10 +47,13 @@ pub(crate) struct ReadPlan {
     args: Args,
     at: WorkspacePath,
     workspace: Arc<Workspace>,
-    /// The output, if the preview has already read the file. It reads a small file that may be read
+    /// The result, if the preview has already read the file. It reads a small file that may be read
     /// without a permission request, because another thread would take longer than the read.
-    output: Option<Result<ToolOutput, ToolError>>,
+    result: Option<ReadResult>,
 }
+
+/// The output, and the content of the file if all of it was read.
+type ReadResult = Result<(ToolOutput, Option<SeenContent>), ToolError>;
 
 impl Tool for ReadFile {
     type Args = Args;
@@ -93,19 +96,19 @@ impl Tool for ReadFile {
             // needs no permission. If a link has replaced the output file, the link is not
             // followed.
             let at = workspace.resolve(&args.path)?;
-            return Ok(ToolPreview::new(ReadPlan { args, at, workspace, output: None }));
+            return Ok(ToolPreview::new(ReadPlan { args, at, workspace, result: None }));
         }
         let (call, may_be_unsaved) = (invocation.call.clone(), context.text.is_some());
         let inspected = context.run_blocking(move |workspace| {
             let (at, effects) = guard::inspect_with_effects(workspace, &args.path, Effect::Read)?;
             let outside = guard::mark_outside_effects(workspace, effects.clone());
             let is_allowed = || call.judge_effects(&outside) == Verdict::Allow;
-            let output = (!may_be_unsaved && is_allowed() && is_small(workspace, &at))
+            let result = (!may_be_unsaved && is_allowed() && is_small(workspace, &at))
                 .then(|| read(workspace, &at, &args, &UnsavedTexts::default(), false, &call));
-            Ok((args, at, effects, output))
+            Ok((args, at, effects, result))
         });
-        let (args, at, effects, output) = inspected.await?;
-        let plan = ReadPlan { args, at, workspace, output };
+        let (args, at, effects, result) = inspected.await?;
+        let plan = ReadPlan { args, at, workspace, result };
         Ok(ToolPreview { effects, ..ToolPreview::new(plan) })
     }
 
@@ -116,11 +119,11 @@ impl Tool for ReadFile {
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let was_asked = grant.is_answer();
-        let ReadPlan { args, at, workspace, output } = pinned.release(grant)?;
+        let ReadPlan { args, at, workspace, result } = pinned.release(grant)?;
         // The rules have changed since the preview if a request was needed. The file may have changed
         // while the user decided.
-        if let Some(output) = output.filter(|_| !was_asked) {
-            return output;
+        if let Some(result) = result.filter(|_| !was_asked) {
+            return result.map(|read| record_seen(&workspace, read));
         }
         let Invocation { call, context, .. } = invocation;
         let is_output = !Arc::ptr_eq(&workspace, &context.workspace);
@@ -133,8 +136,23 @@ impl Tool for ReadFile {
             }
         };
         let (held, call) = (held.unwrap_or_default(), call.clone());
-        run_on_blocking_thread(move || read(&workspace, &at, &args, &held, is_output, &call)).await
+        run_on_blocking_thread(move || {
+            let result = read(&workspace, &at, &args, &held, is_output, &call);
+            result.map(|read| record_seen(&workspace, read))
+        })
+        .await
     }
+}
+
+/// Records that the session has seen the content of a file, and returns the output.
+fn record_seen(
+    workspace: &Workspace,
+    (output, seen): (ToolOutput, Option<SeenContent>),
+) -> ToolOutput {
+    if let Some(seen) = seen {
+        seen.record(workspace);
+    }
+    output
 }
 
 /// Reads the file, or the unsaved text of the client.
@@ -145,16 +163,19 @@ fn read(
     held: &UnsavedTexts,
     is_output: bool,
     call: &CallHandle,
-) -> Result<ToolOutput, ToolError> {
+) -> ReadResult {
     let Args { offset, limit, .. } = *args;
-    let reading = match held.text_if_single_file() {
-        Some(text) => FileContent::Text(unsaved_excerpt(workspace, at, text, offset, limit)?),
+    let (content, seen) = match held.text_if_single_file() {
+        Some(text) => {
+            let (excerpt, seen) = unsaved_excerpt(workspace, at, text, offset, limit)?;
+            (FileContent::Text(excerpt), seen)
+        }
         None => {
             let is_cancelled = || call.cancel_token().is_cancelled();
             read_text_or_image(workspace, at, offset, limit, &is_cancelled)?
         }
     };
-    Ok(match reading {
+    let output = match content {
         FileContent::Text(mut window) => {
             // Stored outputs of other sessions are redacted too. Reading such an output needs
             // permission, like any file outside of the project folders.
@@ -165,7 +186,8 @@ fn read(
             ToolOutput { is_stored: is_kept, ..text_output(window, &held.notes_for_read()) }
         }
         FileContent::Image(image) => image_output(&image, at.path()),
-    })
+    };
+    Ok((output, seen))
 }
 
 /// Returns whether a file is so small that it is read in the preview.

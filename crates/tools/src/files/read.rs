@@ -3,6 +3,7 @@
 mod image;
 mod line_reader;
 
+use std::cell::OnceCell;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Cursor, Read as _, Seek as _, SeekFrom};
@@ -122,12 +123,27 @@ pub(crate) fn read_text_or_image(
     offset: Option<i64>,
     limit: Option<u32>,
     cancel: &IsCancelled<'_>,
-) -> Result<FileContent, ToolError> {
+) -> Result<(FileContent, Option<SeenContent>), ToolError> {
     let (request, mut file) = ReadRequest::open_file(workspace, at, (offset, limit), cancel)?;
-    if let Some(image) = request.read_image(&mut file)? {
-        return Ok(FileContent::Image(image));
+    let content = match request.read_image(&mut file)? {
+        Some(image) => FileContent::Image(image),
+        None => FileContent::Text(request.read_text_excerpt(file)?),
+    };
+    Ok((content, request.seen.into_inner()))
+}
+
+/// The content of a file that was read completely, although perhaps only a part of it was returned.
+#[derive(Debug)]
+pub(crate) struct SeenContent {
+    path: PathBuf,
+    hash: ContentHash,
+}
+
+impl SeenContent {
+    /// Records that the session has seen this content.
+    pub(crate) fn record(&self, workspace: &Workspace) {
+        workspace.known_hashes().record(&self.path, self.hash);
     }
-    request.read_text_excerpt(file).map(FileContent::Text)
 }
 
 /// Reads `limit` lines of a text file, beginning at line `offset`. Lines are counted from 1.
@@ -149,7 +165,11 @@ pub fn read_excerpt(
 ) -> Result<FileExcerpt, ToolError> {
     let at = workspace.resolve(path)?;
     let (request, file) = ReadRequest::open_file(workspace, &at, (offset, limit), &|| false)?;
-    request.read_text_excerpt(file)
+    let excerpt = request.read_text_excerpt(file)?;
+    if let Some(seen) = request.seen.get() {
+        seen.record(workspace);
+    }
+    Ok(excerpt)
 }
 
 /// Returns lines of the client's unsaved text of a file. The arguments have the same meaning as
@@ -164,17 +184,16 @@ pub(crate) fn unsaved_excerpt(
     text: &str,
     offset: Option<i64>,
     limit: Option<u32>,
-) -> Result<FileExcerpt, ToolError> {
+) -> Result<(FileExcerpt, Option<SeenContent>), ToolError> {
     let (offset, limit) = (offset.unwrap_or(1), limit.unwrap_or(DEFAULT_READ_LINES));
     if limit == 0 {
         return Err(ToolError::invalid_arguments("`limit` must be at least 1"));
     }
     let bytes = text.len() as u64;
-    let request = ReadRequest { workspace, at, offset, limit, bytes, cancel: &|| false };
-    request.read_utf8_lines(Cursor::new(text), true).map_err(|error| match error {
-        ReadError::Io(error) => workspace.explain_io_error(at, &error),
-        ReadError::Tool(error) => error,
-    })
+    let request = ReadRequest::new(workspace, at, (offset, limit), bytes, &|| false);
+    let excerpt = request.read_utf8_lines(Cursor::new(text), true);
+    let excerpt = excerpt.map_err(|error| request.explain(error))?;
+    Ok((excerpt, request.seen.into_inner()))
 }
 
 struct ReadRequest<'a> {
@@ -184,6 +203,7 @@ struct ReadRequest<'a> {
     limit: u32,
     bytes: u64,
     cancel: &'a IsCancelled<'a>,
+    seen: OnceCell<SeenContent>,
 }
 
 enum ReadError {
@@ -202,6 +222,16 @@ impl From<io::Error> for ReadError {
 }
 
 impl<'a> ReadRequest<'a> {
+    fn new(
+        workspace: &'a Workspace,
+        at: &'a WorkspacePath,
+        (offset, limit): (i64, u32),
+        bytes: u64,
+        cancel: &'a IsCancelled<'a>,
+    ) -> Self {
+        Self { workspace, at, offset, limit, bytes, cancel, seen: OnceCell::new() }
+    }
+
     fn open_file(
         workspace: &'a Workspace,
         at: &'a WorkspacePath,
@@ -215,14 +245,18 @@ impl<'a> ReadRequest<'a> {
             return Err(ToolError::invalid_arguments("`limit` must be at least 1"));
         }
         let bytes = file.metadata().map_err(|error| workspace.explain_io_error(at, &error))?.len();
-        Ok((Self { workspace, at, offset: offset.unwrap_or(1), limit, bytes, cancel }, file))
+        Ok((Self::new(workspace, at, (offset.unwrap_or(1), limit), bytes, cancel), file))
     }
 
     fn read_text_excerpt(&self, file: File) -> Result<FileExcerpt, ToolError> {
-        self.read_text(file).map_err(|error| match error {
+        self.read_text(file).map_err(|error| self.explain(error))
+    }
+
+    fn explain(&self, error: ReadError) -> ToolError {
+        match error {
             ReadError::Io(error) => self.workspace.explain_io_error(self.at, &error),
             ReadError::Tool(error) => error,
-        })
+        }
     }
 
     /// Reads an image. If the file is not an image, returns `None` and sets the position to the
@@ -240,14 +274,14 @@ impl<'a> ReadRequest<'a> {
             let message = format!("{given} is {media_type} of {bytes}; the limit is {most} bytes");
             return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
         };
-        self.record_hash(Some(ContentHash::of_bytes(&bytes)));
+        self.set_seen(Some(ContentHash::of_bytes(&bytes)));
         Ok(Some(ImageFile { media_type, bytes }))
     }
 
     fn read_text(&self, mut file: File) -> Result<FileExcerpt, ReadError> {
         let start = read_prefix(&mut file)?;
         if let Some(text) = self.decode_non_utf8(&start, &mut file)? {
-            self.record_hash(Some(ContentHash::of_bytes(text.original_bytes())));
+            self.set_seen(Some(ContentHash::of_bytes(text.original_bytes())));
             let mut window = self.read_utf8_lines(Cursor::new(text.as_str()), false)?;
             let encoding = text.non_utf8_encoding_name().unwrap_or_default();
             window.notes.push(format!("the file is {encoding}, which edits keep"));
@@ -305,7 +339,7 @@ impl<'a> ReadRequest<'a> {
         if self.bytes <= MAX_WHOLE_FILE_BYTES || first.is_err() {
             lines.skip_until_count(u64::MAX)?;
         }
-        self.record_hash(lines.input.get_ref().get_ref().hash());
+        self.set_seen(lines.input.get_ref().get_ref().hash());
         let has_more = lines.has_more()?;
         let (counted, whole) =
             (lines.count + u64::from(has_more), !lines.is_file_beyond_read_limit(self.bytes));
@@ -328,10 +362,11 @@ impl<'a> ReadRequest<'a> {
         Ok(self.build_excerpt(first, page, counted, total))
     }
 
-    /// Records the content hash of the file if the whole file was read.
-    fn record_hash(&self, stamp: Option<ContentHash>) {
-        if let (Some(stamp), Ok(real)) = (stamp, self.workspace.canonicalize(self.at)) {
-            self.workspace.known_hashes().record(real.path(), stamp);
+    /// Keeps the content hash of the file if the whole file was read.
+    fn set_seen(&self, hash: Option<ContentHash>) {
+        if let (Some(hash), Ok(real)) = (hash, self.workspace.canonicalize(self.at)) {
+            let path = real.path().to_owned();
+            self.seen.get_or_init(|| SeenContent { path, hash });
         }
     }
 

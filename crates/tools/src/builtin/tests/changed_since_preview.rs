@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{
@@ -155,15 +155,23 @@ fn change_neighbouring_line(tree: &TestWorkspace, before: u32) {
 }
 
 /// Allows the first effects, and asks about all later ones, like a session whose mode changes.
-#[derive(Debug, Default)]
-struct StricterPolicy(AtomicU32);
+#[derive(Debug)]
+struct StricterPolicy {
+    judged: AtomicU32,
+    workspace: Arc<Workspace>,
+    /// Whether the session had seen a file when it was about to ask.
+    has_seen_file: AtomicBool,
+}
 
 impl Policy for StricterPolicy {
-    fn judge(&self, _: &Effect) -> Verdict {
-        match self.0.fetch_add(1, Ordering::Relaxed) {
-            0 => Verdict::Allow,
-            _ => Verdict::Ask,
+    fn judge(&self, effect: &Effect) -> Verdict {
+        if self.judged.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Verdict::Allow;
         }
+        let Effect::Read(path) = effect else { panic!("{effect:?}") };
+        let has_seen = self.workspace.known_hashes().contains(path);
+        self.has_seen_file.fetch_or(has_seen, Ordering::Relaxed);
+        Verdict::Ask
     }
 }
 
@@ -171,7 +179,7 @@ impl Policy for StricterPolicy {
 /// the answer.
 #[tokio::test]
 async fn a_file_whose_read_needs_permission_is_read_after_the_answer() {
-    for (is_outside, policy) in [(true, None), (false, Some(Arc::<StricterPolicy>::default()))] {
+    for is_outside in [true, false] {
         let tree = Arc::new(test_workspace(&[("inside", "before")]));
         let file = match is_outside {
             true => tree.outer_folder().join("outside"),
@@ -179,10 +187,15 @@ async fn a_file_whose_read_needs_permission_is_read_after_the_answer() {
         };
         fs::write(&file, "before").unwrap();
         let cwd = tree.workspace.cwd().to_owned();
-        let context = Context::new(Arc::new(Workspace::new(cwd, Vec::new()).unwrap()));
+        let workspace = Arc::new(Workspace::new(cwd, Vec::new()).unwrap());
+        let policy = Arc::new(StricterPolicy {
+            judged: AtomicU32::new(0),
+            workspace: workspace.clone(),
+            has_seen_file: AtomicBool::default(),
+        });
         let asked = Arc::<AtomicU32>::default();
         let client = |session: &SessionHandle| {
-            if let Some(policy) = &policy {
+            if !is_outside {
                 let policy: Arc<dyn Policy> = policy.clone();
                 drop(session.update(|session, _| session.set_policy(policy)));
             }
@@ -198,9 +211,12 @@ async fn a_file_whose_read_needs_permission_is_read_after_the_answer() {
             }
         };
         let args = json!({ "path": file });
+        let context = Context::new(workspace.clone());
         let (ended, _) = run_whole_call(client, context, "read_file", args).await;
         let asked = asked.load(Ordering::Relaxed);
         assert_eq!((ended.text.trim(), asked), ("1\tafter", 1), "outside: {is_outside}");
+        assert!(!policy.has_seen_file.load(Ordering::Relaxed));
+        assert!(workspace.known_hashes().contains(&file));
     }
 }
 

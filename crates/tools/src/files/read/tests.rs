@@ -237,7 +237,8 @@ fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
         [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; MAX_IMAGE_BYTES as usize]].concat(),
     );
     let read = |path: &str| {
-        super::read_text_or_image(&tree.workspace, &tree.resolve(path), None, None, &|| false)
+        let at = tree.resolve(path);
+        super::read_text_or_image(&tree.workspace, &at, None, None, &|| false).map(|read| read.0)
     };
     let FileContent::Image(image) = read("image").unwrap() else { panic!() };
     assert_eq!((image.media_type, image.bytes.as_slice()), ("image/gif", gif.as_slice()));
@@ -279,7 +280,7 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
     let tree = test_workspace(&[("file", "")]);
     let read = |text: &str, offset| {
         let (workspace, at, bytes) = (&tree.workspace, &tree.resolve("file"), text.len() as u64);
-        let request = ReadRequest { workspace, at, offset, limit: 2, bytes, cancel: &|| false };
+        let request = ReadRequest::new(workspace, at, (offset, 2), bytes, &|| false);
         request
             .read_utf8_lines(Cursor::new(text), false)
             .unwrap_or_else(|_| panic!("line {offset}"))
@@ -338,8 +339,7 @@ fn the_last_lines_are_found_in_one_pass() {
     let tree = test_workspace(&[("file", "")]);
     let text = "some line\n".repeat(100_000);
     let (workspace, at, bytes) = (&tree.workspace, &tree.resolve("file"), text.len());
-    let request =
-        ReadRequest { workspace, at, offset: -3, limit: 2, bytes: bytes as u64, cancel: &|| false };
+    let request = ReadRequest::new(workspace, at, (-3, 2), bytes as u64, &|| false);
     let mut file = CountingReader { text: Cursor::new(text), bytes: 0 };
     let window =
         request.read_utf8_lines(&mut file, true).unwrap_or_else(|_| panic!("it can be read"));
