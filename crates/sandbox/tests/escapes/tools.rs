@@ -12,13 +12,12 @@ use callboard_sandbox::{
     SandboxPolicy, SessionNetwork, probe_isolation,
 };
 
-use crate::world::World;
+use crate::world::{World, system_path};
 use crate::{is_supported, kinds, run};
 
-/// Returns whether a program is installed, and prints its name if it is not.
+/// Returns whether the commands of the tests find a program. Prints its name if they do not.
 pub(crate) fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| folder.join(program).exists());
+    let found = std::env::split_paths(&system_path()).any(|folder| folder.join(program).exists());
     if !found {
         eprintln!("SKIPPED: {program} is not installed");
     }

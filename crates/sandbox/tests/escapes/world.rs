@@ -199,7 +199,7 @@ impl World {
 
 /// Returns the search path without the folders of the user's home. Programs there are often scripts
 /// that select a version of a program, which takes longer than a line of the tables.
-fn system_path() -> OsString {
+pub(crate) fn system_path() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let home = std::env::home_dir().filter(|home| home != Path::new("/"));
     let is_in_home = |folder: &PathBuf| home.as_ref().is_some_and(|home| folder.starts_with(home));
