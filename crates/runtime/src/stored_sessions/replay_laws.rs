@@ -348,12 +348,14 @@ impl Live {
             let Some(item) = self.update(|session, now| session.poll(now.monotonic)) else {
                 return;
             };
-            drop(self.recording.record_item(&item));
+            let recorded = self.recording.record_item(&item);
+            WRITER_RUNTIME.with(|runtime| runtime.block_on(recorded));
             self.client.receive(&item);
         }
     }
 
-    /// Simulates the end of the process. After a kill, nothing more is recorded. Returns the client
+    /// Simulates the end of the process. After a kill, nothing more is recorded, and the kill comes
+    /// so late that all recorded changes were sent to the store. Returns the client
     /// with its last view, and a new client that has loaded the session with this budget.
     fn reload(self, cut: Cut, budget: u64) -> (TestClient, TestClient) {
         let Self { recording, client, id, protocol, .. } = self;
