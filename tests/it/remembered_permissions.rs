@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::harness::scratch::Scratch;
 use crate::harness::script::Model;
-use crate::harness::{Agent, PermissionReply};
+use crate::harness::session::call_text;
+use crate::harness::{Agent, Options, PermissionReply};
 
 const ALLOW_SESSION: PermissionReply = PermissionReply::SelectId("allow_always");
 
@@ -191,6 +192,39 @@ async fn rules_that_tools_could_write_only_deny() {
     }
     let options = &agent.client.permission_requests[0].request.options;
     assert!(options.iter().all(|option| !option.name.ends_with("in this project")));
+    agent.finish().await;
+}
+
+/// A search and a move of a folder ask, because the folder may contain such files. An allowed search
+/// does not show their text, and the move is refused.
+#[tokio::test]
+async fn a_file_that_a_rule_denies_reading_is_not_shown_by_a_search_or_after_a_move() {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path("secret/deep")).unwrap();
+    for file in ["secret/deep/KEY", "notes.txt"] {
+        fs::write(scratch.path(file), "token=abc\n").unwrap();
+    }
+    std::os::unix::fs::symlink("secret/deep/KEY", scratch.path("link")).unwrap();
+    let folder = rules_folder(&scratch);
+    fs::create_dir_all(&folder).unwrap();
+    let matcher = json!({"path": {"access": "read", "glob": "/**/key"}});
+    let rule = json!({"scope": "user", "verdict": "deny", "matcher": matcher});
+    fs::write(folder.join("user.json"), json!({"rules": [rule]}).to_string()).unwrap();
+    let args = ["acp", "--model", "direct"];
+    let mut agent = Agent::start_in(scratch, &args, &[], Options::default());
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    let searches = "grep token\ngrep token secret\ngrep token secret/deep/KEY\ngrep token link";
+    agent.turn(searches).await;
+    let moves = r#"tool move_path {"from": "secret", "to": "open"}"#;
+    agent.turn(moves).await;
+    let calls = agent.session().calls();
+    let texts: Vec<_> = calls.iter().map(|call| call_text(call)).collect();
+    assert!(texts[0].contains("notes.txt") && texts[0].contains("token=abc"), "{texts:#?}");
+    assert!(!texts.concat().contains("KEY\n"), "{texts:#?}");
+    assert_eq!(texts.concat().matches("token=abc").count(), 1, "{texts:#?}");
+    assert!(texts[4].contains("a rule denies reading secret/deep/KEY"), "{texts:#?}");
+    assert!(agent.scratch.path("secret/deep/KEY").exists());
     agent.finish().await;
 }
 

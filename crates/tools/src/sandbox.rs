@@ -3,7 +3,7 @@
 mod caches;
 mod command_lease;
 mod connections;
-mod denied_reads;
+pub(crate) mod denied_reads;
 mod home_folder;
 #[cfg(unix)]
 mod made_names;

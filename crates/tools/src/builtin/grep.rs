@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acp_lifecycle::{CallHandle, Effect, Grant, PinnedPlan};
+use acp_lifecycle::{CallHandle, Effect, Grant, PinnedPlan, Verdict};
 use acp_types::{Content, Progress, ToolKind};
 use callboard_text::grouped_count_with_noun;
 use schemars::JsonSchema;
@@ -145,7 +145,9 @@ impl Tool for Grep {
                 let _guard = runtime.enter();
                 report_search_progress(&call, seen);
             })?;
-            matches.exclude_files(|path| workspace.outputs().is_output_of_any_session(path));
+            matches.exclude_files(|path| {
+                workspace.outputs().is_output_of_any_session(path) || is_read_denied(&call, path)
+            });
             let text = matches.to_text(workspace);
             Ok((matches, text))
         });
@@ -163,6 +165,14 @@ impl Tool for Grep {
             ..ToolOutput::default()
         })
     }
+}
+
+/// Returns whether a rule denies reading a file. The permission of a search is that of its folder,
+/// which may contain such files.
+fn is_read_denied(call: &CallHandle, path: &Path) -> bool {
+    let real = path.canonicalize();
+    let paths = [path.to_owned()].into_iter().chain(real);
+    call.judge_effects(&paths.map(Effect::Read).collect()) == Verdict::Deny
 }
 
 /// Rejects a search in the stored outputs of commands. Secrets are redacted only when `read_file`

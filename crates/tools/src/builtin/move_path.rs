@@ -1,5 +1,8 @@
 //! `move_path`: moves a file or a directory to a path that does not exist yet.
 
+use std::fmt::Display;
+use std::path::Path;
+
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::{FileChange, Operation, ToolKind};
 use callboard_text::path_text;
@@ -7,10 +10,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::error::ToolError;
+use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::{ExistingEntry, inspect_entry};
-use crate::files::workspace::guard;
 use crate::files::workspace::open::EntryPath;
+use crate::files::workspace::{Workspace, guard};
+use crate::sandbox::denied_reads::{DeniedRead, denied_reads, find_denied};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
     ToolPreview,
@@ -75,6 +79,7 @@ impl Tool for MovePath {
         invocation: Invocation<'_>,
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
+        let denied = invocation.call.session().update(|it, _| denied_reads(it.rules()));
         let preview = context.run_blocking(move |workspace| {
             let found = inspect_entry(workspace, &workspace.resolve(&args.from)?)?;
             let to =
@@ -84,6 +89,9 @@ impl Tool for MovePath {
             if new.starts_with(&old) {
                 let message = format!("{} lies in {}", args.to, args.from);
                 return Err(ToolError::invalid_arguments(message));
+            }
+            if found.is_directory() {
+                require_no_denied_read(workspace, &denied, &old)?;
             }
             // A directory may contain files whose move always requires permission. Its contents are
             // not inspected, so moving a directory always requires permission.
@@ -125,5 +133,26 @@ impl Tool for MovePath {
             Ok(ToolOutput::for_change(text, raw, workspace))
         });
         run.await
+    }
+}
+
+/// Requires that a folder contains no file that a rule denies reading. At its new path, another rule
+/// might permit it.
+fn require_no_denied_read(
+    workspace: &Workspace,
+    denied: &[DeniedRead],
+    folder: &Path,
+) -> Result<(), ToolError> {
+    let refused = |why: &dyn Display| {
+        let message = format!("{} cannot be moved: {why}", workspace.display(folder));
+        ToolError::recoverable(ErrorCode::NotPermitted, message)
+    };
+    let found = find_denied(denied, &[folder.to_owned()]).map_err(|error| refused(&error))?;
+    match found.iter().find(|path| path.starts_with(folder)) {
+        Some(path) => {
+            let path = workspace.display(path);
+            Err(refused(&format_args!("a rule denies reading {path} in it")))
+        }
+        None => Ok(()),
     }
 }

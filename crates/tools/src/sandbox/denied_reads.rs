@@ -1,4 +1,4 @@
-//! Files that must be hidden from sandboxed commands, because a rule denies reading them.
+//! Files that a rule denies reading. They are hidden from sandboxed commands.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use crate::limits::MAX_ENTRIES_FOR_DENIED_READS;
 
 /// A path or a pattern that a rule denies reading.
 #[derive(Debug, Clone)]
-pub(super) enum DeniedRead {
+pub(crate) enum DeniedRead {
     Path(PathBuf),
     Glob(PathGlob),
 }
 
 /// Returns the paths and patterns of files that the rules of a session deny reading.
-pub(super) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
+pub(crate) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
     let denying = rules.iter().filter(|rule| rule.verdict == Verdict::Deny);
     let read = denying.filter_map(|rule| match &rule.matcher {
         Matcher::Path { access: FileAccess::Read, glob } => Some(DeniedRead::Glob(glob.clone())),
@@ -34,7 +34,7 @@ pub(super) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
 ///
 /// Returns an error if the searched folders contain more than [`MAX_ENTRIES_FOR_DENIED_READS`]
 /// entries.
-pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     // Each folder is read once for all patterns.
     let mut globs: BTreeMap<&Path, Vec<&PathGlob>> = BTreeMap::new();
