@@ -184,6 +184,11 @@ async fn a_session_works_in_a_folder_whose_name_is_not_utf_8_or_looks_quoted() {
         for call in agent.client.session(&session).calls() {
             assert!(call_text(call).contains("a needle"), "{call:?}");
         }
+        for filter in [json!({}), json!({ "cwd": cwd })] {
+            let list = agent.request("session/list", filter).await.expect("sessions are listed");
+            assert_eq!(list["sessions"][0]["sessionId"], json!(session), "{list}");
+            assert_eq!(list["sessions"][0]["cwd"], json!(cwd), "{list}");
+        }
     }
     agent.finish().await;
 }

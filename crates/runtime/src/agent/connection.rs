@@ -391,14 +391,8 @@ impl Connection {
         cwd: PathBuf,
         additional: Vec<PathBuf>,
     ) -> Result<PreparedSession> {
-        // Prefers an existing folder of that name. Otherwise decodes the escapes with which
-        // `path_text` writes names that JSON cannot represent.
-        let parsed = |path: PathBuf| match path.to_str() {
-            Some(text) if !path.exists() => unquote_path(text).into_owned(),
-            _ => path,
-        };
-        let additional = additional.into_iter().map(parsed).collect();
-        let cwd = parsed(cwd);
+        let additional = additional.into_iter().map(existing_path).collect();
+        let cwd = existing_path(cwd);
         let mut workspace = Workspace::new(cwd.clone(), additional)
             .map_err(|error| errors::folder_unusable_error(&error))?;
         if !workspace.has_kernel_confinement() {
@@ -512,5 +506,15 @@ impl Connection {
 
     pub(super) fn find_session(&self, id: &SessionId) -> Option<Arc<Session>> {
         lock(&self.sessions).get(id).cloned()
+    }
+}
+
+/// Returns the path that a client means. Prefers an existing folder of that name. Otherwise decodes
+/// the escapes with which [`path_text`](callboard_text::path_text) writes names that JSON cannot
+/// represent.
+pub(super) fn existing_path(path: PathBuf) -> PathBuf {
+    match path.to_str() {
+        Some(text) if !path.exists() => unquote_path(text).into_owned(),
+        _ => path,
     }
 }

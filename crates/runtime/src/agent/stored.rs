@@ -14,13 +14,13 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
-use callboard_text::{escape_invisible, rfc3339_utc};
+use callboard_text::{escape_invisible, rfc3339_utc, utf8_path};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::CodingAgent;
-use super::connection::{Connection, PreparedSession, SessionStart, check_room};
+use super::connection::{Connection, PreparedSession, SessionStart, check_room, existing_path};
 use crate::lock::lock;
 use crate::options::{OptionSelection, parse_thought_level};
 use crate::permission_mode::PermissionMode;
@@ -150,7 +150,7 @@ impl Connection {
     ) {
         let ListSessionsRequest { cwd, cursor, .. } = request;
         let mut filter = SessionFilter::default();
-        filter.cwd = cwd;
+        filter.cwd = cwd.map(existing_path);
         filter.cursor = cursor;
         let listed = async {
             let opened = self.opened_store().await?;
@@ -550,5 +550,6 @@ fn session_info(summary: SessionSummary) -> SessionInfo {
     // The folder is missing only if its record is damaged. A session with a damaged record is
     // listed too.
     let cwd = summary.folder.map_or_else(|| "/".into(), |folder| folder.cwd);
+    let cwd = utf8_path(&cwd).into_owned();
     SessionInfo::new(summary.id, cwd).title(summary.title).updated_at(rfc3339_utc(summary.updated))
 }
