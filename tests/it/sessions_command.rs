@@ -207,6 +207,21 @@ async fn an_export_has_the_messages_that_a_load_sends() {
     assert_eq!(updates, sent.collect::<Vec<_>>());
     assert!(updates.len() > 6, "{exported}");
     agent.finish().await;
+    // A link stays a link, and a pipe stays a pipe.
+    let (link, fifo) = (scratch.path("link"), scratch.path("fifo"));
+    fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    printed(&scratch, &["sessions", "export", &id, "-o", link.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), exported);
+    assert!(link.is_symlink());
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let reader = {
+        let fifo = fifo.clone();
+        std::thread::spawn(move || fs::read_to_string(fifo).unwrap())
+    };
+    printed(&scratch, &["sessions", "export", &id, "-o", fifo.to_str().unwrap()]);
+    assert_eq!(reader.join().unwrap(), exported);
     let unwritable = scratch.path("no-such-folder/x");
     let unwritable = unwritable.to_str().unwrap();
     let (code, err) = failure(&scratch, &["sessions", "export", &id, "-o", unwritable]);

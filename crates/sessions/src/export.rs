@@ -1,5 +1,6 @@
 //! Exports a session to a file or to the output.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -18,8 +19,9 @@ use crate::error::SessionsError;
 use crate::show::capabilities_with_terminals;
 
 /// Writes a session to a file that only the user can read. If there is already a file, it is
-/// replaced only after the new file is complete. Returns the number of records of the session that
-/// could not be read.
+/// replaced only after the new file is complete. Links are followed, and anything else than a file,
+/// e.g. a pipe, is written directly. Returns the number of records of the session that could not be
+/// read.
 pub(crate) fn export_to_file(
     archive: &SessionArchive,
     session: &SessionSummary,
@@ -27,19 +29,25 @@ pub(crate) fn export_to_file(
     path: &Path,
 ) -> Result<u64, SessionsError> {
     let failed = |source| SessionsError::File { path: path.to_owned(), source };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let written = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
-    let mut file = BufWriter::new(&written);
-    let exported = export(archive, session, format, &mut file).and_then(|unread| {
-        file.flush()?;
-        Ok(unread)
-    });
-    drop(file);
-    let unread = exported.map_err(|error| match error {
-        SessionsError::Output(source) => failed(source),
-        error => error,
-    })?;
-    written.persist(path).map_err(|error| failed(error.error))?;
+    let write = |file: &File| {
+        let mut file = BufWriter::new(file);
+        let exported = export(archive, session, format, &mut file).and_then(|unread| {
+            file.flush()?;
+            Ok(unread)
+        });
+        exported.map_err(|error| match error {
+            SessionsError::Output(source) => failed(source),
+            error => error,
+        })
+    };
+    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return write(&File::options().write(true).open(path).map_err(failed)?);
+    }
+    let target = path.canonicalize().unwrap_or_else(|_missing| path.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let new = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    let unread = write(new.as_file())?;
+    new.persist(&target).map_err(|error| failed(error.error))?;
     Ok(unread)
 }
 
