@@ -65,6 +65,19 @@ async fn changes_of_a_command_are_shown_and_undone() {
     assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
     agent.turn("undo").await;
     assert_eq!(entries(&agent.scratch.cwd()), before);
+    // The undo of a folder needs permission too.
+    agent.turn("run mkdir -p alone/in").await;
+    agent.turn("/mode read-only").await;
+    agent.turn("undo").await;
+    assert!(agent.scratch.path("alone/in").exists());
+    let asked = agent.client.permission_requests.len();
+    agent.turn("/mode ask").await;
+    agent.turn("undo").await;
+    assert_eq!(agent.client.permission_requests.len(), asked + 1);
+    let card = call_text(agent.session().calls().last().unwrap());
+    assert!(card.contains("Removes directories that are empty: alone/in, alone."), "{card}");
+    assert_eq!(entries(&agent.scratch.cwd()), before);
+    agent.turn("/mode auto").await;
     // A command without changes adds nothing that could be undone.
     agent.turn("run cat a.txt").await;
     assert_eq!(shown(&agent), Vec::<String>::new());

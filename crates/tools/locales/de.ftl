@@ -241,6 +241,7 @@ stays-gone = es ist nicht mehr da
 stays-taken = etwas anderes hat inzwischen diesen Namen
 stays-folder-taken = eine Datei hat inzwischen den Namen ihres Ordners
 stays-former-taken = etwas anderes hat inzwischen den früheren Namen
+removes-empty = Löscht Ordner, die leer sind: { $paths }.
 undo-before = Beim nächsten Mal wird die Änderung davor zurückgenommen.
 late = Ein anderes Programm hat in { $path } geschrieben, nachdem sie ersetzt war, was man ihr nicht ansieht. Was es schrieb, liegt in { $kept }.
 late-undoable = Ein anderes Programm hat in { $path } geschrieben, nachdem sie ersetzt war, was man ihr nicht ansieht. Was es schrieb, liegt in { $kept }; es kommt wieder, wenn jene Änderung zurückgenommen wird und sich die Datei vorher nicht ändert.

@@ -241,6 +241,7 @@ stays-gone = it no longer exists
 stays-taken = its name is in use again
 stays-folder-taken = a file now has the name of its folder
 stays-former-taken = its former name is in use again
+removes-empty = Removes directories that are empty: { $paths }.
 undo-before = The next undo reverts the change before this one.
 late = Another program wrote to { $path } after it was replaced. The file does not contain that text, which is kept in { $kept }.
 late-undoable = Another program wrote to { $path } after it was replaced. The file does not contain that text, which is kept in { $kept }; undoing that change restores it, unless the file changes first.

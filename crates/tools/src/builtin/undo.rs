@@ -85,15 +85,19 @@ impl Tool for Undo {
                     let path = path.to_owned();
                     if is_gone { Effect::Delete(path) } else { Effect::Write(path) }
                 })
+                .chain(undoing.created_directories().map(|at| Effect::Delete(at.path().to_owned())))
                 .collect();
             let is_guarded = undoing.affected_workspace_paths().any(|(at, _)| {
                 guard::is_guarded(workspace, at) || guard::has_other_hard_links(workspace, at)
             });
+            let is_guarded = is_guarded
+                || undoing.created_directories().any(|at| guard::is_guarded(workspace, at));
             let late = workspace.take_late_writes().into_iter();
             let late = late.map(|late| late.note(workspace.display(&late.path)));
             let protection = undoing.crash_protection();
             let notes = skipped_notes(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());
+            let notes = notes.chain(directories_note(&undoing, workspace));
             let is_guarded = is_guarded || protection.can_crash_mix_contents();
             Ok(ToolPreview {
                 locations: Some(change_locations(&changes)),
@@ -138,6 +142,14 @@ impl Tool for Undo {
         });
         run.await
     }
+}
+
+/// If the undo changes nothing else, returns a note that names the directories that it removes.
+fn directories_note(undoing: &UndoPlan, workspace: &Workspace) -> Option<Note> {
+    let directories = undoing.created_directories().map(|at| workspace.display(at.path()));
+    let directories: Vec<_> = directories.collect();
+    let is_only = undoing.affected_paths().next().is_none() && !directories.is_empty();
+    is_only.then(|| Note::new("removes-empty").with_text("paths", directories.join(", ")))
 }
 
 /// Returns notes about the parts of the last change that cannot be undone.

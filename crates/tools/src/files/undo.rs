@@ -157,7 +157,8 @@ impl UndoPlan {
         self.actions.iter().filter_map(UndoAction::file_change)
     }
 
-    /// Returns every path that the undo would change, and whether the undo removes the path.
+    /// Returns every path that the undo would change, except
+    /// [directories](Self::created_directories), and whether the undo removes the path.
     pub(crate) fn affected_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.affected_workspace_paths().map(|(at, is_gone)| (at.path(), is_gone))
     }
@@ -173,6 +174,14 @@ impl UndoPlan {
                 vec![(&found.entry.path, true), (&to.path, false)]
             }
             UndoAction::RemoveDirectory(_) | UndoAction::Skip(..) => Vec::new(),
+        })
+    }
+
+    /// Returns the directories that the change created. The undo removes them if they are empty.
+    pub(crate) fn created_directories(&self) -> impl Iterator<Item = &WorkspacePath> {
+        self.actions.iter().filter_map(|action| match action {
+            UndoAction::RemoveDirectory(at) => Some(at),
+            _ => None,
         })
     }
 
