@@ -325,7 +325,7 @@ impl<'a> Comparison<'a> {
         now: &EntryMetadata,
     ) -> io::Result<bool> {
         if !(self.may_record)(path) {
-            return Ok(false);
+            return Ok(before.metadata == *now);
         }
         let (dir, room) = (self.open_parent(path)?, self.room);
         let Some(old) = self.read_copy(before)? else { return Ok(false) };

@@ -636,6 +636,7 @@ fn what_cannot_be_restored_is_named() {
     let test = workspace_with(&tree([
         ("a", file("a", 0o644)),
         ("denied", file("denied", 0o644)),
+        ("unchanged/denied", file("denied", 0o644)),
         ("folder/small", file("small", 0o644)),
     ]));
     let large = vec![b'x'; usize::try_from(MAX_SNAPSHOT_FILE_BYTES).unwrap() + 1];
