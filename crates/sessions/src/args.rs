@@ -39,7 +39,7 @@ pub(crate) enum SessionsCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Delete a session. The undo data and outputs of its calls are deleted later, by their age.
+    /// Delete a session, with the undo data and outputs of its calls.
     Delete {
         #[command(flatten)]
         session: SessionArg,
