@@ -264,13 +264,14 @@ impl Card {
 
     fn print_content(&mut self, content: &[ToolCallContent], page: &mut Page) {
         let mut extent = LineBudget::AtMost(MAX_DIFF_LINES);
-        let mut console = None;
+        let mut has_console = false;
         let mut texts = Vec::new();
         for item in content {
             match item {
                 ToolCallContent::Diff(diff) => {
                     let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
                     if self.is_content_printed_whole(hash).is_none() {
+                        self.print_remaining_output(page);
                         self.ensure_text_owned_by_call(page);
                         page.end_open_line();
                         let is_whole = diff::print_diff(diff, &mut extent, page);
@@ -280,17 +281,17 @@ impl Card {
                 ToolCallContent::Content(item) => {
                     let text = block_text_or_placeholder(&item.content, &page.words);
                     match split_off_code_fence(&text) {
-                        ("console", output) if console.is_none() => {
-                            console = Some(output.to_owned());
+                        ("console", output) if !has_console => {
+                            has_console = true;
+                            if !self.is_command_preview(output) {
+                                self.print_console(output, page);
+                            }
                         }
                         (_, text) => texts.push(text.to_owned()),
                     }
                 }
                 _ => {}
             }
-        }
-        if let Some(output) = console.filter(|output| !self.is_command_preview(output)) {
-            self.print_console(&output, page);
         }
         self.open.texts = hold_back_texts(&texts);
     }

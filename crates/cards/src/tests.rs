@@ -212,6 +212,32 @@ Wait.
 }
 
 #[test]
+fn the_whole_output_is_printed_before_the_diffs_of_a_command() {
+    let output = text("```console\n$ make\none\ntwo\n```");
+    check(
+        &[
+            with(call("1", "Run `make`", "execute"), json!({"status": "in_progress"})),
+            change("1", console("$ make\none")),
+            with(
+                ended("1", "completed", 2_000),
+                json!({"content": [output, diff("old\n", "new\n")]}),
+            ),
+        ],
+        "
+● Run `make`  execute
+  │ $ make
+  │ one
+  │ two
+  src/a.rs  +1 −1
+  @@ -1,1 +1,1 @@
+  - old
+  + new
+✓ 2.0 s
+",
+    );
+}
+
+#[test]
 fn endless_output_stops_and_shows_its_end() {
     let lines: Vec<_> = (1..=MAX_LIVE_OUTPUT_LINES + 10).map(|line| line.to_string()).collect();
     let text = render_all(&[
