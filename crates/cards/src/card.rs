@@ -293,7 +293,8 @@ impl Card {
                 _ => {}
             }
         }
-        self.open.texts = hold_back_texts(&texts);
+        let is_new = |text: &str| self.is_content_printed_whole(hash(text)).is_none();
+        self.open.texts = hold_back_texts(&texts, is_new);
     }
 
     /// Prints what is new in the output of a command. `output` begins with the command line.
@@ -403,11 +404,12 @@ fn is_final(status: ToolCallStatus) -> bool {
 }
 
 /// Stores texts until the call ends. The last text is stored separately, because it is the reason
-/// if the call fails.
-fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
+/// if the call fails. The others are stored if they are new, e.g. if no question has shown them.
+fn hold_back_texts(texts: &[String], is_new: impl Fn(&str) -> bool) -> Vec<HeldBackText> {
     let Some((last, others)) = texts.split_last() else {
         return Vec::new();
     };
+    let others: Vec<_> = others.iter().map(String::as_str).filter(|text| is_new(text)).collect();
     let others = (!others.is_empty()).then(|| others.join("\n"));
     let held = |text: &str| {
         let mut excerpt =

@@ -238,6 +238,19 @@ fn the_whole_output_is_printed_before_the_diffs_of_a_command() {
 }
 
 #[test]
+fn notes_of_a_question_are_not_repeated_after_the_call() {
+    let notes = json!({"content": [text("Adds c."), text("Adds b."), text("Adds a.")]});
+    let shown = render_all(&[
+        call("1", "Undo the last change", "edit"),
+        ask("1", notes.clone()),
+        with(ended("1", "completed", 1_000), notes),
+    ]);
+    for note in ["Adds a.", "Adds b.", "Adds c."] {
+        assert_eq!(shown.matches(note).count(), 1, "{shown}");
+    }
+}
+
+#[test]
 fn endless_output_stops_and_shows_its_end() {
     let lines: Vec<_> = (1..=MAX_LIVE_OUTPUT_LINES + 10).map(|line| line.to_string()).collect();
     let text = render_all(&[
