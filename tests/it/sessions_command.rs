@@ -116,6 +116,15 @@ fn a_session_is_shown_as_exec_printed_it_with_its_prompts() {
 }
 
 #[test]
+fn a_long_title_ends_with_one_ellipsis() {
+    let scratch = Scratch::new();
+    exec(&scratch, &format!("think {}", "ö".repeat(200)), &[]);
+    let list = printed(&scratch, &["sessions"]);
+    let line = list.lines().next().unwrap();
+    assert!(line.ends_with('…') && !line.ends_with("……"), "{list}");
+}
+
+#[test]
 fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
     let scratch = Scratch::new();
     exec(&scratch, "read notes.txt", &[]);
@@ -138,12 +147,11 @@ fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
         let unknown = "callboard: no stored session has an id that begins with `nonsense`\n";
         assert_eq!((code, &*err), (1, unknown));
         // A script may pass an empty variable as the id.
-        for short in ["", "sess_"] {
-            assert_eq!(
-                failure(&scratch, &["sessions", command, short]).0,
-                1,
-                "{command} {short:?}"
-            );
+        for short in ["", "sess_", "sess_01M"] {
+            let (code, err) = failure(&scratch, &["sessions", command, short]);
+            let need = "give at least 4 characters after `sess_`";
+            let expected = format!("callboard: `{short}` is too short: {need}\n");
+            assert_eq!((code, err), (1, expected), "{command}");
         }
     }
 }

@@ -42,6 +42,9 @@ pub enum SessionArchiveError {
     /// No stored session has an id with this beginning. To see the ids, list the sessions.
     #[error("no stored session has an id that begins with `{0}`")]
     Unknown(String),
+    /// The beginning of an id has less than 4 characters in addition to the prefix `sess_`.
+    #[error("`{0}` is too short: give at least {MIN_BEGINNING_BYTES} characters after `sess_`")]
+    TooShort(String),
     /// Several sessions have an id with this beginning. Pass a longer part of the id.
     #[error("`{beginning}` is the beginning of several ids: {}", .ids.join(", "))]
     Ambiguous {
@@ -108,9 +111,10 @@ impl SessionArchive {
     ///
     /// # Errors
     ///
-    /// Returns [`Unknown`](SessionArchiveError::Unknown) if no id has this beginning, and
-    /// [`Ambiguous`](SessionArchiveError::Ambiguous) if several ids have it. Also returns errors of
-    /// the store.
+    /// Returns [`Unknown`](SessionArchiveError::Unknown) if no id has this beginning,
+    /// [`Ambiguous`](SessionArchiveError::Ambiguous) if several ids have it, and
+    /// [`TooShort`](SessionArchiveError::TooShort) for a short beginning. Also returns errors of the
+    /// store.
     pub fn find(&self, beginning: &str) -> Result<SessionSummary, SessionArchiveError> {
         match self.store.summary(&SessionId::new(beginning)) {
             Err(SessionStoreError::UnknownSession(_)) => {}
@@ -118,7 +122,7 @@ impl SessionArchive {
         }
         let wanted = beginning.strip_prefix(SESSION_ID_PREFIX).unwrap_or(beginning);
         if wanted.len() < MIN_BEGINNING_BYTES {
-            return Err(SessionArchiveError::Unknown(beginning.to_owned()));
+            return Err(SessionArchiveError::TooShort(beginning.to_owned()));
         }
         let has_beginning = |session: &SessionSummary| {
             let id: &str = &session.id.0;

@@ -76,9 +76,7 @@ pub(crate) fn hit_json(hit: &SearchHit, search: &SessionSearch, archive: &Sessio
 }
 
 fn shown_title(title: &str, archive: &SessionArchive) -> String {
-    let title = archive.redact(title);
-    let (shown, is_cut) = escape_invisible_truncated(&title, MAX_SHOWN_TITLE_BYTES);
-    if is_cut { shown + "…" } else { shown }
+    escape_invisible_truncated(&archive.redact(title), MAX_SHOWN_TITLE_BYTES).0
 }
 
 /// Returns the time since the last update of a session. Returns the date of the update if it was
