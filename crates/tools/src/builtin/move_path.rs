@@ -14,7 +14,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::{ExistingEntry, inspect_entry};
 use crate::files::workspace::open::EntryPath;
 use crate::files::workspace::{Workspace, guard};
-use crate::sandbox::denied_reads::{DeniedRead, denied_reads, find_denied};
+use crate::sandbox::denied_reads::{DeniedRead, denied_reads, first_denied_in};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
     ToolPreview,
@@ -147,10 +147,9 @@ fn require_no_denied_read(
         let message = format!("{} cannot be moved: {why}", workspace.display(folder));
         ToolError::recoverable(ErrorCode::NotPermitted, message)
     };
-    let found = find_denied(denied, &[folder.to_owned()]).map_err(|error| refused(&error))?;
-    match found.iter().find(|path| path.starts_with(folder)) {
+    match first_denied_in(denied, folder).map_err(|error| refused(&error))? {
         Some(path) => {
-            let path = workspace.display(path);
+            let path = workspace.display(&path);
             Err(refused(&format_args!("a rule denies reading {path} in it")))
         }
         None => Ok(()),

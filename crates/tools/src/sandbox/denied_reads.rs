@@ -34,7 +34,7 @@ pub(crate) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
 ///
 /// Returns an error if the searched folders contain more than [`MAX_ENTRIES_FOR_DENIED_READS`]
 /// entries.
-pub(crate) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     // Each folder is read once for all patterns.
     let mut globs: BTreeMap<&Path, Vec<&PathGlob>> = BTreeMap::new();
@@ -57,8 +57,7 @@ pub(crate) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             entries += 1;
             if entries > MAX_ENTRIES_FOR_DENIED_READS {
-                let error = "too many files may be ones that a rule denies reading";
-                return Err(io::Error::other(error));
+                return Err(too_many_entries());
             }
             let path = entry.path();
             if globs.iter().any(|glob| glob.is_match_ignoring_case(&path)) {
@@ -72,6 +71,41 @@ pub(crate) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
     // working directory.
     found.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
     Ok(found)
+}
+
+/// Returns the first file or folder in `folder` that a rule denies reading.
+///
+/// # Errors
+///
+/// Returns an error if the folder contains more than [`MAX_ENTRIES_FOR_DENIED_READS`] entries.
+pub(crate) fn first_denied_in(denied: &[DeniedRead], folder: &Path) -> io::Result<Option<PathBuf>> {
+    let is_denied = |path: &Path| {
+        denied.iter().any(|read| match read {
+            DeniedRead::Path(other) => other == path,
+            DeniedRead::Glob(glob) => glob.is_match_ignoring_case(path),
+        })
+    };
+    let (mut folders, mut entries) = (vec![folder.to_owned()], 0);
+    while let Some(folder) = folders.pop().filter(|_| !denied.is_empty()) {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            entries += 1;
+            if entries > MAX_ENTRIES_FOR_DENIED_READS {
+                return Err(too_many_entries());
+            }
+            let path = entry.path();
+            if is_denied(&path) {
+                return Ok(Some(path));
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn too_many_entries() -> io::Error {
+    io::Error::other("too many files may be ones that a rule denies reading")
 }
 
 #[cfg(test)]
