@@ -69,9 +69,7 @@ async fn permission_requests_are_german_and_results_for_the_model_are_english() 
   to: b
   Verschiebt /p/src nach /p/b
   Ein Verzeichnis mit einer Datei oder einem Verzeichnis, 27 Byte.
-  ▸ abgelehnt durch --deny-all
-  │ Verschiebt /p/src nach /p/b
-  │ Ein Verzeichnis mit einer Datei oder einem Verzeichnis, 27 Byte.",
+  ▸ abgelehnt durch --deny-all",
         ),
         (
             "run sudo true",
