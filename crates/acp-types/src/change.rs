@@ -222,45 +222,6 @@ impl FileChange {
         )
     }
 
-    /// Returns a copy of the change whose hunks are truncated to `max` bytes. The hunks are
-    /// truncated between two lines.
-    ///
-    /// The copy contains the same whole texts as the change.
-    pub(crate) fn with_hunks_truncated(&self, max: usize) -> Self {
-        let mut room = max;
-        let mut hunks = Vec::new();
-        for hunk in &self.hunks {
-            let fits = |line: &&HunkLine| {
-                let fits = line.text.len() <= room;
-                room = room.saturating_sub(line.text.len());
-                fits
-            };
-            let lines: Vec<_> = hunk.lines.iter().take_while(fits).cloned().collect();
-            let is_cut = lines.len() < hunk.lines.len();
-            if !lines.is_empty() {
-                hunks.push(Hunk { lines, ..*hunk });
-            }
-            if is_cut {
-                break;
-            }
-        }
-        Self {
-            old_text: self.old_text.clone(),
-            new_text: self.new_text.clone(),
-            hunks,
-            sentence: self.sentence.clone(),
-            ..Self::new(self.operation.clone(), &self.path)
-        }
-    }
-
-    /// Returns the number of added lines and the number of removed lines that are missing in
-    /// `shown`, which must be a part of this change.
-    pub(crate) fn omitted_line_counts(&self, shown: &Self) -> (usize, usize) {
-        let ((added, removed), (shown_added, shown_removed)) =
-            (self.line_counts(), shown.line_counts());
-        (added.saturating_sub(shown_added), removed.saturating_sub(shown_removed))
-    }
-
     /// Returns, for each hunk, the number of its first changed line in the new text, counted from
     /// 1.
     pub fn first_changed_line_numbers(&self) -> impl Iterator<Item = u32> {
@@ -357,7 +318,9 @@ impl Hunk {
             self.count_lines_without_tag(LineTag::Added),
             self.count_lines_without_tag(LineTag::Removed),
         );
-        let (old_start, new_start) = (self.old_start, self.new_start);
+        // A side without lines has the number of the line before it.
+        let start = |start: u32, count| if count == 0 { start.saturating_sub(1) } else { start };
+        let (old_start, new_start) = (start(self.old_start, old), start(self.new_start, new));
         // Writing to a String cannot fail.
         let _ = writeln!(patch, "@@ -{old_start},{old} +{new_start},{new} @@");
         for line in &self.lines {
@@ -482,35 +445,6 @@ mod tests {
         assert!(copy.git_patch().starts_with("diff --git \"/a\\377\\033\" "), "{copy:?}");
         let stored = serde_json::to_value(&copy).unwrap();
         assert_eq!(serde_json::from_value::<FileChange>(stored).unwrap(), copy);
-    }
-
-    #[test]
-    fn a_truncated_change_ends_after_a_whole_line() {
-        let two = vec![hunk(), hunk()];
-        let change = FileChange { hunks: two, ..FileChange::new(Operation::Modify, "/f") };
-        for (max, lines) in [(0, vec![]), (2, vec![1]), (4, vec![2]), (5, vec![3]), (9, vec![3, 2])]
-        {
-            let shown: Vec<_> = change
-                .with_hunks_truncated(max)
-                .hunks
-                .iter()
-                .map(|hunk| hunk.lines.len())
-                .collect();
-            assert_eq!(shown, lines, "{max}");
-        }
-        assert_eq!(change.with_hunks_truncated(10), change);
-    }
-
-    #[test]
-    fn unlisted_lines_are_counted_and_always_omitted() {
-        let change = FileChange {
-            hunks: vec![hunk()],
-            unlisted: (7, 9),
-            ..FileChange::new(Operation::Modify, "/f")
-        };
-        assert_eq!(change.line_counts(), (8, 10));
-        assert_eq!(change.omitted_line_counts(&change.with_hunks_truncated(10)), (7, 9));
-        assert_eq!(change.omitted_line_counts(&change.with_hunks_truncated(0)), (8, 10));
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub fn change_from_edits(
 /// Shortens a change to at most `max` bytes of JSON. The shortened change contains the first hunks
 /// and the number of omitted lines. Returns `None` if the whole change fits.
 ///
+/// Very long context lines are left out first, so that they never hide the changed lines.
+///
 /// A sentence that does not fit is replaced by the English default.
 ///
 /// Whole texts that do not fit are replaced by hunks. If the change has no hunks, the function
@@ -192,6 +194,9 @@ mod tests {
                 prop_assert!(short.max_json_len() <= max);
                 prop_assert!(shorten_change(&short, max).is_none_or(|again| again == short));
                 prop_assert_eq!(short.line_counts(), counts);
+                if short.unlisted == (0, 0) {
+                    prop_assert_eq!(apply_hunks(&old, &short), new.clone());
+                }
             }
         }
     }

@@ -214,7 +214,7 @@ fn hunks() -> Vec<Hunk> {
 #[test]
 fn hunks_are_a_diff_each_in_v1() {
     let large = "x\n".repeat(16 * 1024);
-    let places = "@@ -4,2 +4,2 @@\n a\n-b\n+c\n@@ -90,0 +90,1 @@\n+z\n";
+    let places = "@@ -4,2 +4,2 @@\n a\n-b\n+c\n@@ -89,0 +90,1 @@\n+z\n";
     let modified = json!([
         {"type": "diff", "path": PATH, "oldText": "a\nb\n", "newText": "a\nc\n",
          "_meta": {"callboard": {"kind": "modify", "oldStart": 4, "newStart": 4}}},
@@ -240,7 +240,7 @@ fn hunks_are_a_diff_each_in_v1() {
         &v2_diff(
             &json!({"operation": "add", "path": PATH, "fileType": "text"}),
             "diff --git /p/a.rs /p/a.rs\nnew file mode 100644\n\
-             --- /dev/null\n+++ /p/a.rs\n@@ -90,0 +90,1 @@\n+z\n",
+             --- /dev/null\n+++ /p/a.rs\n@@ -89,0 +90,1 @@\n+z\n",
         ),
     );
 }
@@ -292,6 +292,21 @@ fn shown(change: &FileChange) -> (Value, Value) {
         wire::v1::V1Projection::new(TerminalDisplay::Text).updates_for_call_patch(&id(), &patch);
     let v2 = wire::v2::V2Projection::new().updates_for_call_patch(&id(), &patch);
     (crate::json(&v1)[0]["content"].clone(), crate::json(&v2)[0]["content"].clone())
+}
+
+#[test]
+fn a_long_context_line_does_not_hide_the_changes_of_a_large_file() {
+    let long = "x".repeat(MAX_FILE_CHANGE_BYTES) + "\n";
+    let (old, new) = (format!("a\n{long}b\nold\n{long}"), format!("a\n{long}b\nnew\n{long}"));
+    let (v1, v2) = shown(&change(Operation::Modify, Some(&old), Some(&new)));
+    assert_eq!(
+        v1,
+        json!([{"type": "diff", "path": PATH, "oldText": "b\nold\n", "newText": "b\nnew\n",
+                "_meta": {"callboard": {"kind": "modify", "oldStart": 3, "newStart": 3}}}])
+    );
+    let patch =
+        "diff --git /p/a.rs /p/a.rs\n--- /p/a.rs\n+++ /p/a.rs\n@@ -3,2 +3,2 @@\n b\n-old\n+new\n";
+    assert_eq!(v2[0]["patch"]["text"], patch);
 }
 
 #[test]

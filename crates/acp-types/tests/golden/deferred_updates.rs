@@ -242,16 +242,23 @@ fn shown(updates: &Value) -> (usize, Vec<String>) {
 #[test]
 fn a_change_too_large_for_an_update_is_sent_as_an_excerpt_with_a_count() {
     let many = (0..200).map(|file| change(&format!("/p/{file}"), 5)).collect();
-    for (content, diffs, rest) in [
-        (vec![change("/p/a", 1000)], 1, "+714 −0 more lines are not shown."),
-        (many, 58, "142 more files and +714 −0 more lines are not shown."),
+    for (content, diffs, notes) in [
+        (vec![change("/p/a", 1000)], 1, &["/p/a: +454 −0 more lines are not shown."][..]),
+        (
+            many,
+            92,
+            &[
+                "/p/91: +4 −0 more lines are not shown.",
+                "108 more files with +540 −0 lines are not shown.",
+            ],
+        ),
     ] {
         let mut sent = V1Projection::new(TerminalDisplay::Text);
         drop(sent.updates_for_call_patch(&id(), announce()));
         let patch = ToolCallPatch::new().with_content(content);
         let updates = crate::json(&sent.updates_for_call_patch(&id(), &patch));
         assert!(updates.to_string().len() <= 60 * 1024);
-        assert_eq!(shown(&updates), (diffs, vec![rest.to_owned()]));
+        assert_eq!(shown(&updates), (diffs, notes.iter().map(|note| (*note).to_owned()).collect()));
         assert_eq!(crate::json(&sent.updates_for_call_patch(&id(), &patch)), json!([]));
         // The permission request contains the whole content, and no further update repeats it.
         let request =
@@ -279,4 +286,48 @@ fn whole_texts_too_large_for_an_update_are_sent_as_an_excerpt_with_a_count() {
     let (diffs, notes) = shown(&updates);
     assert_eq!((diffs, notes.len()), (1, 1), "{notes:?}");
     assert!(notes[0].ends_with(" more lines are not shown."), "{notes:?}");
+}
+
+/// Returns the content of the update that a change of a running call causes.
+fn excerpt(lines: &[(LineTag, &str)]) -> Value {
+    let line = |(tag, text): &(LineTag, &str)| HunkLine { tag: *tag, text: (*text).to_owned() };
+    let hunk = Hunk { old_start: 7, new_start: 9, lines: lines.iter().map(line).collect() };
+    let change = FileChange::new(Operation::Modify, "/p/a").with_hunks(vec![hunk]);
+    let patch = ToolCallPatch::new().with_content(vec![change.into()]);
+    crate::json(&running().updates_for_call_patch(&id(), &patch))[0]["content"].clone()
+}
+
+#[test]
+fn an_excerpt_leaves_out_long_context_lines_and_keeps_the_changed_lines() {
+    let long = "x".repeat(60 * 1024) + "\n";
+    let context = |text| (LineTag::Context, text);
+    let [old, new] = [(LineTag::Removed, "old\n"), (LineTag::Added, "new\n")];
+    let diff = |start: [u32; 2], old: &str, new: &str| {
+        let meta =
+            json!({"callboard": {"kind": "modify", "oldStart": start[0], "newStart": start[1]}});
+        json!({"type": "diff", "path": "/p/a", "oldText": old, "newText": new, "_meta": meta})
+    };
+    for (lines, expected) in [
+        (
+            vec![context("a\n"), context(&long), context("b\n"), old, new, context("c\n")],
+            json!([diff([9, 11], "b\nold\nc\n", "b\nnew\nc\n")]),
+        ),
+        (
+            vec![context("a\n"), new, context(&long), old, context(&long)],
+            json!([diff([7, 9], "a\n", "a\nnew\n"), diff([9, 12], "old\n", "")]),
+        ),
+        (
+            vec![context("a\n"), old, (LineTag::Added, &long)],
+            json!([diff([7, 9], "a\nold\n", "a\n"),
+                   {"type": "content", "content":
+                    {"type": "text", "text": "/p/a: +1 −0 more line is not shown."}}]),
+        ),
+        (
+            vec![context("a\n"), (LineTag::Removed, &long), new],
+            json!([{"type": "content", "content":
+                    {"type": "text", "text": "/p/a: +1 −1 more lines are not shown."}}]),
+        ),
+    ] {
+        assert_eq!(excerpt(&lines), expected);
+    }
 }

@@ -6,8 +6,7 @@ use serde_json::Value;
 use super::{SentTerminal, TerminalDisplay, encode, terminal_content};
 use crate::limits::{MAX_RESENT_BYTES, MAX_STREAMED_UPDATE_BYTES};
 use crate::schema::v1::{
-    self, ContentBlock, TextContent, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
-    ToolCallUpdateFields,
+    ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 use crate::{CallMeta, Content, ContentPatch, TerminalId, ToolCallId, json, wire};
 
@@ -113,19 +112,12 @@ impl SentCall {
         if self.streamed_bytes > MAX_RESENT_BYTES {
             return None;
         }
-        // A byte of text may take six bytes in JSON, so smaller excerpts are tried too.
-        let sizes = [
-            MAX_STREAMED_UPDATE_BYTES / 2,
-            MAX_STREAMED_UPDATE_BYTES / 8,
-            MAX_STREAMED_UPDATE_BYTES / 32,
-        ];
-        let excerpts =
-            sizes.iter().map_while(|max| encode::change_excerpt(&self.items, meta_key, *max));
-        let mut measured =
-            excerpts.map(|items| (items.iter().map(item_json_len).sum::<usize>(), items));
-        let (len, items) = measured.find(|(len, items)| {
-            r#","content":[]"#.len() + items.len() + len + rest <= MAX_STREAMED_UPDATE_BYTES
-        })?;
+        let room = MAX_STREAMED_UPDATE_BYTES.checked_sub(rest + r#","content":[]"#.len())?;
+        let items = encode::change_excerpt(&self.items, meta_key, room)?;
+        let len = items.len() + items.iter().map(encode::item_json_len).sum::<usize>();
+        if len > room {
+            return None;
+        }
         if items == self.call.content {
             return None;
         }
@@ -200,28 +192,14 @@ impl LargeFields {
     fn json_len(&self) -> usize {
         let content = self.content.as_deref().map(|items| {
             let commas = items.len().saturating_sub(1);
-            r#","content":[]"#.len() + commas + items.iter().map(item_json_len).sum::<usize>()
+            r#","content":[]"#.len()
+                + commas
+                + items.iter().map(encode::item_json_len).sum::<usize>()
         });
         let field = |key: &str, value: &Value| key.len() + json::value_len(value);
         let input = self.raw_input.as_ref().map(|value| field(r#","rawInput":"#, value));
         let output = self.raw_output.as_ref().map(|value| field(r#","rawOutput":"#, value));
         [content, input, output].into_iter().flatten().sum()
-    }
-}
-
-/// Returns the number of bytes that an item takes as JSON. The length of a text item is computed
-/// without serialising the item.
-fn item_json_len(item: &ToolCallContent) -> usize {
-    match item {
-        ToolCallContent::Content(v1::Content {
-            content: ContentBlock::Text(TextContent { text, annotations: None, meta: None, .. }),
-            meta: None,
-            ..
-        }) => {
-            r#"{"type":"content","content":{"type":"text","text":""}}"#.len()
-                + json::escaped_string_len(text)
-        }
-        other => json::serialized_len(other),
     }
 }
 

@@ -6,8 +6,11 @@ use callboard_text::{path_text, utf8_path};
 use serde_json::json;
 
 use super::WireUpdate;
+use crate::json::{escaped_string_len, serialized_len};
 use crate::limits::{MAX_FILE_CHANGE_BYTES, MAX_WHOLE_FILE_DIFF_BYTES};
-use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
+use crate::schema::v1::{
+    self, ContentBlock, Diff, SessionUpdate, TextContent, ToolCallContent, ToolCallStatus,
+};
 use crate::{
     Content, FileChange, MessageChunk, Operation, Plan, PlanEntry, PlanPriority, PlanStatus,
     ReplayedPromptBlock, Role, Status, TerminalId, diff,
@@ -26,7 +29,7 @@ pub fn encode_status(status: Status) -> ToolCallStatus {
 }
 
 pub(super) fn encode_message_chunk(chunk: &MessageChunk) -> SessionUpdate {
-    let text = v1::ContentChunk::new(v1::ContentBlock::from(chunk.text.as_str()));
+    let text = v1::ContentChunk::new(ContentBlock::from(chunk.text.as_str()));
     let text = text.message_id(v1::MessageId::new(&*chunk.message));
     match chunk.role {
         Role::Agent => SessionUpdate::AgentMessageChunk(text),
@@ -95,52 +98,71 @@ pub(super) fn shorten_changes(content: &mut [Content]) {
     }
 }
 
-/// Returns an excerpt of the file changes in `content`. The excerpt contains at most `max` bytes of
-/// changes, and a text with the number of omitted lines. Returns `None` if there is no file change,
-/// or if an item is a terminal.
+/// Returns the number of bytes that an item takes as JSON. The length of a text item is computed
+/// without serialising the item.
+pub(super) fn item_json_len(item: &ToolCallContent) -> usize {
+    match item {
+        ToolCallContent::Content(v1::Content {
+            content: ContentBlock::Text(TextContent { text, annotations: None, meta: None, .. }),
+            meta: None,
+            ..
+        }) => {
+            r#"{"type":"content","content":{"type":"text","text":""}}"#.len()
+                + escaped_string_len(text)
+        }
+        other => serialized_len(other),
+    }
+}
+
+/// Returns an excerpt of `content` that takes at most `max` bytes of JSON, unless the texts alone
+/// are longer. The excerpt contains all texts, the first hunks of the file changes, and the number
+/// of omitted lines. Returns `None` if there is no file change, or if an item is a terminal.
 pub(super) fn change_excerpt(
     content: &[Content],
     meta_key: &str,
     max: usize,
 ) -> Option<Vec<ToolCallContent>> {
-    let (mut items, mut room) = (Vec::new(), max);
-    let (mut files, mut lines) = (0, (0, 0));
+    let (mut has_change, mut room) = (false, max);
     for item in content {
-        let change = match item {
-            Content::Change(change) => change,
+        match item {
             Content::Block(block) => {
-                items.push(ToolCallContent::from(block.clone()));
-                continue;
+                room = room.saturating_sub(item_json_len(&block.clone().into()));
             }
+            Content::Change(_) => has_change = true,
             Content::Terminal(_) => return None,
-        };
-        let is_whole = change.texts_or_hunks_byte_len() <= room;
-        let part = if is_whole { change.clone() } else { change.with_hunks_truncated(room) };
-        if is_whole || !part.hunks.is_empty() {
-            let part = match is_whole {
-                true => part,
-                // Only the hunks are shown. The omitted lines are counted below.
-                false => FileChange { old_text: None, new_text: None, ..part },
-            };
-            room = room.saturating_sub(part.texts_or_hunks_byte_len());
-            items.extend(encode_file_change(&part, meta_key));
-            let (added, removed) = change.omitted_line_counts(&part);
-            lines = (lines.0 + added, lines.1 + removed);
-        } else {
-            let (added, removed) = change.line_counts();
-            (files, lines) = (files + 1, (lines.0 + added, lines.1 + removed));
         }
     }
-    let (added, removed) = lines;
-    let rest = match files {
-        0 => format!("+{added} −{removed} more lines are not shown."),
-        1 => format!("1 more file and +{added} −{removed} more lines are not shown."),
-        _ => format!("{files} more files and +{added} −{removed} more lines are not shown."),
-    };
-    if lines != (0, 0) || files > 0 {
-        items.push(ToolCallContent::from(rest));
+    let (mut items, mut omitted, mut lines) = (Vec::new(), Vec::new(), (0, 0));
+    for item in content {
+        match item {
+            Content::Block(block) => items.push(block.clone().into()),
+            Content::Change(change) => {
+                let short = diff::shorten_change(change, room);
+                let part = short.as_ref().unwrap_or(change);
+                let encoded = encode_file_change(part, meta_key);
+                let bytes: usize = encoded.iter().map(item_json_len).sum();
+                let is_empty = part.hunks.is_empty() && part.unlisted != (0, 0);
+                if is_empty || bytes > room {
+                    let (added, removed) = part.line_counts();
+                    lines = (lines.0 + added, lines.1 + removed);
+                    omitted.push(&change.path);
+                } else {
+                    room -= bytes;
+                    items.extend(encoded);
+                }
+            }
+            Content::Terminal(_) => {}
+        }
     }
-    let has_change = content.iter().any(|item| matches!(item, Content::Change(_)));
+    items.extend(match omitted[..] {
+        [] => None,
+        [path] => Some(omitted_lines_note(path, lines)),
+        _ => {
+            let (files, (added, removed)) = (omitted.len(), lines);
+            let note = format!("{files} more files with +{added} −{removed} lines are not shown.");
+            Some(note.into())
+        }
+    });
     has_change.then_some(items)
 }
 
@@ -200,14 +222,16 @@ fn encode_hunks_as_diffs(change: &FileChange, meta_key: &str) -> Vec<ToolCallCon
         ToolCallContent::Diff(item)
     });
     let mut items: Vec<_> = from.into_iter().chain(hunks).collect();
-    let (added, removed) = change.unlisted;
-    if (added, removed) != (0, 0) {
-        let path = path_text(&change.path);
-        let rest = if added + removed == 1 { "line is" } else { "lines are" };
-        let note = format!("{path}: +{added} −{removed} more {rest} not shown.");
-        items.push(ToolCallContent::from(note));
+    if change.unlisted != (0, 0) {
+        items.push(omitted_lines_note(&change.path, change.unlisted));
     }
     items
+}
+
+fn omitted_lines_note(path: &Path, (added, removed): (usize, usize)) -> ToolCallContent {
+    let rest = if added + removed == 1 { "line is" } else { "lines are" };
+    let path = path_text(path);
+    ToolCallContent::from(format!("{path}: +{added} −{removed} more {rest} not shown."))
 }
 
 fn encode_whole_file_diff(
