@@ -67,6 +67,8 @@ impl Card {
         if request.tool_call.fields.content.is_none() {
             self.print_held_back_texts(page);
         }
+        // The content of the request replaces the earlier texts, e.g. the note of an excerpt.
+        self.open.texts.clear();
     }
 
     /// Prints the output so far, if the command already runs and needs permission for a further

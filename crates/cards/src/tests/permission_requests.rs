@@ -106,6 +106,29 @@ fn a_permission_request_without_details_shows_the_earlier_details() {
 }
 
 #[test]
+fn a_text_that_the_request_replaces_is_not_printed_after_the_call() {
+    let whole = diff("a\n", "b\n");
+    check(
+        &[
+            call("1", "Edit src/a.rs", "edit"),
+            change("1", json!({"content": [text("src/a.rs: +1 −1 more lines are not shown.")]})),
+            ask("1", json!({"content": [whole]})),
+            ended("1", "completed", 1),
+        ],
+        "
+▸ Edit src/a.rs  edit  asks for permission
+  src/a.rs  +1 −1
+  @@ -1,1 +1,1 @@
+  - a
+  + b
+  1  Allow
+  2  Reject
+✓ 1 ms
+",
+    );
+}
+
+#[test]
 fn a_command_that_waits_is_shown_once() {
     let fields = json!({
         "title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"},
