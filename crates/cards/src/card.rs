@@ -287,13 +287,22 @@ impl Card {
                                 self.print_console(output, page);
                             }
                         }
-                        (_, text) => texts.push(text.to_owned()),
+                        (language, text) => {
+                            // Only a command's output overwrites its own lines. Other agents may
+                            // send the output without a fence.
+                            let is_output = language == "console" || self.kind == ToolKind::Execute;
+                            let shown = match is_output {
+                                true => sanitise::output_to_plain_text(text),
+                                false => sanitise::escape_text(text),
+                            };
+                            texts.push((hash(text), shown));
+                        }
                     }
                 }
                 _ => {}
             }
         }
-        let is_new = |text: &str| self.is_content_printed_whole(hash(text)).is_none();
+        let is_new = |hash| self.is_content_printed_whole(hash).is_none();
         self.open.texts = hold_back_texts(&texts, is_new);
     }
 
@@ -403,22 +412,24 @@ fn is_final(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
 }
 
-/// Stores texts until the call ends. The last text is stored separately, because it is the reason
-/// if the call fails. The others are stored if they are new, e.g. if no question has shown them.
-fn hold_back_texts(texts: &[String], is_new: impl Fn(&str) -> bool) -> Vec<HeldBackText> {
+/// Stores texts until the call ends, each with the hash of the sent text. The last text is stored
+/// separately, because it is the reason if the call fails. The others are stored if they are new,
+/// e.g. if no question has shown them.
+fn hold_back_texts(texts: &[(u64, String)], is_new: impl Fn(u64) -> bool) -> Vec<HeldBackText> {
     let Some((last, others)) = texts.split_last() else {
         return Vec::new();
     };
-    let others: Vec<_> = others.iter().map(String::as_str).filter(|text| is_new(text)).collect();
-    let others = (!others.is_empty()).then(|| others.join("\n"));
-    let held = |text: &str| {
+    let others = others.iter().filter(|(hash, _)| is_new(*hash));
+    let (hashes, others): (Vec<u64>, Vec<&str>) =
+        others.map(|(hash, text)| (*hash, text.as_str())).unzip();
+    let others = (!others.is_empty()).then(|| (hash(hashes), others.join("\n")));
+    let held = |(hash, text): &(u64, String)| {
         let mut excerpt =
             TextExcerpt::with_line_limits(MAX_EXCERPT_EDGE_LINES, MAX_EXCERPT_EDGE_LINES);
-        excerpt.push(sanitise::output_to_plain_text(text).trim_end());
-        let hash = hash(text);
-        HeldBackText { hash, excerpt }
+        excerpt.push(text.trim_end());
+        HeldBackText { hash: *hash, excerpt }
     };
-    others.iter().chain([last]).map(|text| held(text)).collect()
+    others.iter().chain([last]).map(held).collect()
 }
 
 /// Returns whether a new title has different words than the old title. Added or removed words at

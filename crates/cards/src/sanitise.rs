@@ -12,9 +12,16 @@ pub(super) fn escape_line(line: &str) -> String {
     parts.join("\t")
 }
 
-/// Escapes harmful characters of a message, but keeps line endings and joined emoji.
+/// Escapes harmful characters of a chunk of a message, but keeps line endings and joined emoji.
+/// Removes carriage returns, because the next chunk may begin with the line feed.
 pub(super) fn escape_message(text: &str) -> String {
     escape_harmful(&text.replace('\r', ""))
+}
+
+/// Escapes harmful characters of a whole text, e.g. of a file. A carriage return is escaped too,
+/// unless it belongs to a line ending.
+pub(super) fn escape_text(text: &str) -> String {
+    escape_harmful(&text.replace("\r\n", "\n"))
 }
 
 /// Returns a command's output without escape sequences, with only the last state of overwritten
@@ -42,7 +49,9 @@ pub(super) fn truncate_line(line: &str, max: usize) -> String {
 fn escape_harmful(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        if is_harmful(letter) {
+        if letter == '\r' {
+            shown.push_str("\\r");
+        } else if is_harmful(letter) {
             // Writing to a string cannot fail.
             write!(shown, "\\u{{{:x}}}", u32::from(letter)).unwrap_or_default();
         } else {
@@ -65,7 +74,7 @@ fn is_harmful(letter: char) -> bool {
 mod tests {
     use pretty_assertions::assert_eq;
 
-    use super::{escape_line, escape_message, output_to_plain_text, truncate_line};
+    use super::{escape_line, escape_message, escape_text, output_to_plain_text, truncate_line};
 
     #[test]
     fn lines_of_permission_requests_hide_nothing() {
@@ -80,6 +89,11 @@ mod tests {
             escape_message("\u{1b}[2J\u{7}\u{9b}\u{202e}"),
             "\\u{1b}[2J\\u{7}\\u{9b}\\u{202e}"
         );
+    }
+
+    #[test]
+    fn a_whole_text_shows_all_of_its_lines() {
+        assert_eq!(escape_text("a\r\nb\rc\r\r\n\u{1b}[2K"), "a\nb\\rc\\r\n\\u{1b}[2K");
     }
 
     #[test]

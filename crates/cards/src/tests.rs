@@ -122,6 +122,24 @@ Done.
 }
 
 #[test]
+fn a_carriage_return_hides_text_only_in_the_output_of_a_command() {
+    let end = |content: Value| with(ended("1", "completed", 1), json!({"content": [content]}));
+    for (kind, content, expected) in [
+        (
+            "read",
+            text("```py\nhidden\rshown\r\n\u{1b}[2Kx\n```"),
+            "hidden\\rshown\n  │ \\u{1b}[2Kx",
+        ),
+        ("search", text("a.py:1: hidden\rshown"), "a.py:1: hidden\\rshown"),
+        ("read", text("```console\n10%\r100%\n```"), "100%"),
+        ("execute", text("10%\r\u{1b}[1m100%"), "100%"),
+    ] {
+        let shown = render_all(&[call("1", "Do", kind), end(content)]);
+        assert_eq!(shown, format!("○ Do  {kind}\n  │ {expected}\n✓ 1 ms\n"));
+    }
+}
+
+#[test]
 fn a_long_text_keeps_its_beginning_and_its_end() {
     let lines: Vec<_> = (1..=20).map(|line| line.to_string()).collect();
     check(

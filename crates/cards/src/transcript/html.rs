@@ -75,7 +75,7 @@ impl HtmlPage<'_> {
     /// Appends text with its line endings.
     fn append_text(&mut self, text: &str) {
         // Writing to a string cannot fail.
-        escape_html(&mut self.html, &sanitise::escape_message(text)).unwrap_or_default();
+        escape_html(&mut self.html, &sanitise::escape_text(text)).unwrap_or_default();
     }
 
     /// Appends an element with a class and a text.

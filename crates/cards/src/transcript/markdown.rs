@@ -62,7 +62,7 @@ impl MarkdownDocument<'_> {
     }
 
     fn append_fence(&mut self, language: &str, text: &str) {
-        self.append_block(&code_fence(language, &sanitise::escape_message(text)));
+        self.append_block(&code_fence(language, &sanitise::escape_text(text)));
     }
 
     fn append_omission(&mut self, bytes: u64) {

@@ -9,7 +9,7 @@ use pulldown_cmark::{
 };
 use pulldown_cmark_to_cmark::{calculate_code_block_token_count, cmark_with_options};
 
-use crate::sanitise::escape_message;
+use crate::sanitise::escape_text;
 
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
@@ -17,13 +17,13 @@ const OPTIONS: Options =
 /// Returns a message as HTML.
 pub(super) fn to_html(text: &str) -> String {
     let mut page = String::new();
-    html::push_html(&mut page, safe_events(&escape_message(text)).into_iter());
+    html::push_html(&mut page, safe_events(&escape_text(text)).into_iter());
     page
 }
 
 /// Returns a message as Markdown that does not change how later text is formatted.
 pub(super) fn to_markdown(text: &str) -> String {
-    let text = escape_message(text);
+    let text = escape_text(text);
     let mut document = String::new();
     let events = safe_events(&text);
     let options = pulldown_cmark_to_cmark::Options {
@@ -80,7 +80,7 @@ fn safe_events(text: &str) -> Vec<Event<'_>> {
     for event in Parser::new_ext(text, OPTIONS) {
         match event {
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-                let dest_url = escape_message(&dest_url);
+                let dest_url = escape_text(&dest_url);
                 let is_kept = is_safe_link(&dest_url) && !links.contains(&true);
                 links.push(is_kept);
                 if is_kept {
@@ -117,7 +117,7 @@ fn safe_events(text: &str) -> Vec<Event<'_>> {
                 if let Some(Event::Code(_)) = events.last() {
                     events.push(Event::Text(" ".into()));
                 }
-                events.push(Event::Code(escape_message(&code).into()));
+                events.push(Event::Code(escape_text(&code).into()));
             }
             event => events.push(safe_event(event)),
         }
@@ -128,8 +128,8 @@ fn safe_events(text: &str) -> Vec<Event<'_>> {
 fn safe_event(event: Event<'_>) -> Event<'_> {
     match event {
         // The parser has decoded entities, so the text must be escaped again.
-        Event::Text(text) | Event::Html(text) => Event::Text(escape_message(&text).into()),
-        Event::InlineHtml(html) => Event::Text(escape_message(&html).replace('\n', " ").into()),
+        Event::Text(text) | Event::Html(text) => Event::Text(escape_text(&text).into()),
+        Event::InlineHtml(html) => Event::Text(escape_text(&html).replace('\n', " ").into()),
         Event::Start(Tag::Heading { level, .. }) => Event::Start(Tag::Heading {
             level: lowered(level),
             id: None,

@@ -206,3 +206,11 @@ fn no_message_of_a_document_affects_later_text() {
         assert!(document.ends_with(&format!("{expected}\n\n")), "{message:?}: {document}");
     }
 }
+
+#[test]
+fn a_carriage_return_in_a_file_is_shown() {
+    let read = text("```\na\rb\r\nc\n```");
+    let read = transcript(&[call("1", json!({"status": "completed", "content": [read]}))]);
+    assert!(read.to_html().contains("a\\rb\nc\n"), "{}", read.to_html());
+    assert!(read.to_markdown().contains("\na\\rb\nc\n"), "{}", read.to_markdown());
+}
