@@ -1,12 +1,13 @@
 //! Collects the text to print next. Records which item (e.g. a call or a message) the last text
 //! belongs to, and whether the last line is complete.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use acp_types::meta::DEFAULT_KEY;
 use acp_types::schema::v1::{MessageId, ToolCallId};
 use anstyle::{AnsiColor, Style};
-use callboard_text::path_text;
+use callboard_text::{is_invisible, path_text};
 
 use super::limits::MAX_LINE_CHARS;
 use super::sanitise;
@@ -210,15 +211,50 @@ impl Page {
         }
     }
 
-    /// Returns a path for display. A path below `cwd` is relative to `cwd`.
+    /// Returns a path of a message for display. A path below `cwd` is relative to `cwd`.
     pub(super) fn display_path(&self, path: &Path) -> String {
         display_path(&self.cwd, path)
     }
 }
 
-/// Returns a path for display. A path below `cwd` is relative to `cwd`.
+/// Returns a path of a message for display. A path below `cwd` is relative to `cwd`.
+///
+/// A message contains a path that is not UTF-8 as its [text](path_text), which must not be quoted
+/// again. Such a text contains no invisible characters.
 pub(super) fn display_path(cwd: &Path, path: &Path) -> String {
-    let below = path.strip_prefix(cwd).unwrap_or(path);
+    let cwd_text = path_text(cwd);
+    let below = path.strip_prefix(cwd).or_else(|_| path.strip_prefix(&*cwd_text)).unwrap_or(path);
     let path = if below.as_os_str().is_empty() { path } else { below };
-    sanitise::escape_line(&path_text(path))
+    let plain = path.to_str().filter(|text| !text.contains(is_invisible));
+    sanitise::escape_line(&plain.map_or_else(|| path_text(path), Cow::Borrowed))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::Path;
+
+    use callboard_text::utf8_path;
+    use pretty_assertions::assert_eq;
+
+    use super::display_path;
+
+    #[test]
+    fn a_path_of_a_message_is_quoted_at_most_once() {
+        for (cwd, path, shown) in [
+            (&b"/p"[..], &b"/p/a.txt"[..], "a.txt"),
+            (b"/p", b"/p/a\xff.txt", r"$'a\xff.txt'"),
+            (b"/p", b"/q\xff/a.txt", r"/$'q\xff'/a.txt"),
+            (b"/p", b"/p/a\nb", r"$'a\nb'"),
+            (b"/p", b"/p/$'a'", "$'a'"),
+            (b"/p\xff", b"/p\xff/a\xfe", r"$'a\xfe'"),
+            (b"/p\n", b"/p\n/a\xff", r"$'a\xff'"),
+            (b"/p\n", b"/p\n/a", "a"),
+            (b"/p", b"/p", "/p"),
+        ] {
+            let [cwd, path] = [cwd, path].map(|bytes| Path::new(OsStr::from_bytes(bytes)));
+            assert_eq!(display_path(cwd, &utf8_path(path)), shown, "{path:?}");
+        }
+    }
 }
