@@ -3,6 +3,7 @@
 //! In ACP v1, a diff consists of two texts: two versions of a whole file, or of a part of a file.
 //! This module computes the changed regions.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use acp_types::diff::{diff_texts, shorten_change};
@@ -13,6 +14,7 @@ use anstyle::Style;
 use super::limits::{DIFF_SEARCH_TIMEOUT, MAX_CHANGE_BYTES, MAX_LINE_CHARS, MAX_SEARCHED_LINES};
 use super::page::Page;
 use super::sanitise;
+use super::ui_text::UiText;
 
 /// Time limit that `diff_texts` requires as an argument. It is never reached, because
 /// [`MAX_SEARCHED_LINES`] bounds the search.
@@ -32,11 +34,12 @@ pub(super) enum LineBudget {
 pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) -> bool {
     let deadline = Instant::now() + DIFF_SEARCH_TIMEOUT;
     let operation = operation(diff, &page.meta_key);
-    let old = diff.old_text.as_deref().unwrap_or_default();
-    let change = diff_texts(&diff.path, operation, old, &diff.new_text, deadline);
+    let (old, new) = texts(diff, &page.meta_key);
+    let change = diff_texts(&diff.path, operation, &old, &new, deadline);
     print_path_and_line_counts(&change, page);
     let offset = start_line_offsets(diff, &page.meta_key);
-    let lines: Vec<_> = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset)).collect();
+    let lines = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset, &page.words));
+    let lines: Vec<_> = lines.collect();
     let (shown, max_chars) = match extent {
         LineBudget::Unlimited => (lines.len(), usize::MAX),
         LineBudget::AtMost(left) => (lines.len().min(*left), MAX_LINE_CHARS),
@@ -68,17 +71,17 @@ pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) 
 /// transcript. The result depends only on the diff.
 pub(super) fn bounded_change(diff: &Diff, meta_key: &str) -> FileChange {
     let operation = operation(diff, meta_key);
-    let old = diff.old_text.as_deref().unwrap_or_default();
-    let lines = old.lines().count() + diff.new_text.lines().count();
+    let (old, new) = texts(diff, meta_key);
+    let lines = old.lines().count() + new.lines().count();
     let mut change = if lines <= MAX_SEARCHED_LINES {
         // The search is short, so this deadline is never reached.
         let deadline = Instant::now() + SEARCH_DEADLINE;
-        let mut change = diff_texts(&diff.path, operation, old, &diff.new_text, deadline);
+        let mut change = diff_texts(&diff.path, operation, &old, &new, deadline);
         (change.old_text, change.new_text) = (None, None);
         change
     } else {
         let mut whole = FileChange::new(operation, &diff.path);
-        (whole.old_text, whole.new_text) = (Some(old.to_owned()), Some(diff.new_text.clone()));
+        (whole.old_text, whole.new_text) = (Some(old.into_owned()), Some(new.into_owned()));
         // Use a limit below the current size, so that the texts are replaced by hunks.
         let max = whole.max_json_len().min(MAX_CHANGE_BYTES);
         shorten_change(&whole, max).unwrap_or(whole)
@@ -102,6 +105,23 @@ fn operation(diff: &Diff, meta_key: &str) -> Operation {
         }
         Some(_) => Operation::Modify,
     }
+}
+
+/// Returns the old text and the new text of a diff. In these texts, a line without a newline is the
+/// last line of a file.
+///
+/// Other agents also send parts of files that end within the file. If neither text of such a diff
+/// ends with a newline, both get one.
+fn texts<'a>(diff: &'a Diff, meta_key: &str) -> (Cow<'a, str>, Cow<'a, str>) {
+    let (old, new) = (diff.old_text.as_deref().unwrap_or_default(), &*diff.new_text);
+    let is_part = diff.old_text.is_some()
+        && meta_value(diff, meta_key, "kind").is_none()
+        && ![old, new].iter().any(|text| text.ends_with('\n'));
+    let ended = |text: &'a str| match is_part && !text.is_empty() {
+        true => Cow::Owned(format!("{text}\n")),
+        false => Cow::Borrowed(text),
+    };
+    (ended(old), ended(new))
 }
 
 fn print_path_and_line_counts(change: &FileChange, page: &mut Page) {
@@ -128,9 +148,9 @@ pub(super) fn hunk_header(hunk: &Hunk, offset: (u32, u32)) -> String {
     )
 }
 
-/// Returns the header of a hunk and its lines.
-fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)> {
-    let lines = hunk.lines.iter().map(|line| {
+/// Returns the header of a hunk and its lines. As in git, a note follows a line without a newline.
+fn hunk_lines(hunk: &Hunk, offset: (u32, u32), words: &UiText) -> Vec<(Option<LineTag>, String)> {
+    let lines = hunk.lines.iter().flat_map(|line| {
         let text = line.text.strip_suffix('\n').unwrap_or(&line.text);
         let shown = match line.tag {
             LineTag::Context => {
@@ -139,7 +159,9 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)>
             LineTag::Removed => format!("- {}", sanitise::escape_line(text)),
             LineTag::Added => format!("+ {}", sanitise::escape_line(text)),
         };
-        (Some(line.tag), shown)
+        let note = || (None, format!("\\ {}", words.text_for_key("diff-no-newline")));
+        let note = (!line.text.ends_with('\n')).then(note);
+        std::iter::once((Some(line.tag), shown)).chain(note)
     });
     std::iter::once((None, hunk_header(hunk, offset))).chain(lines).collect()
 }

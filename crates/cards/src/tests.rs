@@ -193,6 +193,27 @@ fn a_hunk_has_the_line_numbers_of_the_file() {
 }
 
 #[test]
+fn a_missing_newline_at_the_end_of_a_file_is_shown() {
+    let own = |old: &str, new: &str| {
+        with(diff(old, new), json!({"_meta": {"callboard": {"kind": "modify"}}}))
+    };
+    let note = "\\ No newline at end of file";
+    for (diff, lines) in [
+        (own("a", "a\n"), vec!["- a", note, "+ a"]),
+        (own("a\n", "a"), vec!["- a", "+ a", note]),
+        (own("a\nb", "c\nb"), vec!["- a", "+ c", "  b", note]),
+        // Another agent may send a part of a file.
+        (diff("a", "b"), vec!["- a", "+ b"]),
+        (diff("", "b"), vec!["+ b"]),
+        (diff("a", "a\n"), vec!["- a", note, "+ a"]),
+        (json!({"type": "diff", "path": "/p/n", "newText": "b"}), vec!["+ b", note]),
+    ] {
+        let shown = render_all(&[with(call("1", "Edit", "edit"), json!({"content": [diff]}))]);
+        assert_eq!(shown.lines().skip(3).map(|line| &line[2..]).collect::<Vec<_>>(), lines);
+    }
+}
+
+#[test]
 fn output_that_is_replaced_is_printed_as_it_grows() {
     check(
         &[

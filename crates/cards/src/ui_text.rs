@@ -43,6 +43,7 @@ pub const CATALOGUE_KEYS: &[&str] = &[
     "plan-empty",
     "diff-new",
     "diff-deleted",
+    "diff-no-newline",
     "more-lines",
     "input-bytes",
     "binary",
@@ -65,6 +66,9 @@ pub const CATALOGUE_KEYS: &[&str] = &[
     "reason-dropped",
     MAY_HAVE_ACTED_KEY,
 ];
+
+/// The note after a line of a diff without a newline, in English. Transcripts are in English only.
+pub(crate) const NO_NEWLINE_TEXT: &str = "No newline at end of file";
 
 /// Text in one language, English by default.
 #[derive(Debug, Clone, Default)]
@@ -157,6 +161,7 @@ fn english_text(key: &str, text: &str, count: u64) -> String {
         "plan-empty" => "Plan: no steps",
         "diff-new" => "new",
         "diff-deleted" => "deleted",
+        "diff-no-newline" => NO_NEWLINE_TEXT,
         "more-lines" => return format!("… {count} more line{s}"),
         "input-bytes" => return format!("… {count} bytes that are not shown"),
         "binary" => return format!("[{text}, {count} byte{s}]"),

@@ -13,6 +13,7 @@ plan = Plan
 plan-empty = Plan: keine Schritte
 diff-new = neu
 diff-deleted = gelöscht
+diff-no-newline = Kein Zeilenumbruch am Dateiende
 more-lines = … { $lines ->
     [one] { $lines-text } weitere Zeile
    *[other] { $lines-text } weitere Zeilen

@@ -16,7 +16,7 @@ use crate::content::split_off_code_fence;
 use crate::diff::hunk_header;
 use crate::page::display_path;
 use crate::sanitise;
-use crate::ui_text::protocol_kind_word;
+use crate::ui_text::{NO_NEWLINE_TEXT, protocol_kind_word};
 
 /// Writes the document, one entry at a time.
 pub(super) fn write_document(transcript: &Transcript, mut out: impl io::Write) -> io::Result<()> {
@@ -242,8 +242,12 @@ impl MarkdownDocument<'_> {
                     LineTag::Removed => '-',
                     LineTag::Added => '+',
                 });
-                text.push_str(line.text.strip_suffix('\n').unwrap_or(&line.text));
+                let words = line.text.strip_suffix('\n');
+                text.push_str(&words.unwrap_or(&line.text).replace('\r', "\\r"));
                 text.push('\n');
+                if words.is_none() {
+                    writeln!(text, "\\ {NO_NEWLINE_TEXT}").unwrap_or_default();
+                }
             }
         }
         self.append_fence("diff", &text);

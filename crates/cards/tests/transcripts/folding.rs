@@ -214,3 +214,18 @@ fn a_carriage_return_in_a_file_is_shown() {
     assert!(read.to_html().contains("a\\rb\nc\n"), "{}", read.to_html());
     assert!(read.to_markdown().contains("\na\\rb\nc\n"), "{}", read.to_markdown());
 }
+
+#[test]
+fn line_endings_that_a_change_adds_or_removes_are_shown() {
+    let diff = json!({"type": "diff", "path": "/p/a", "oldText": "a\r\nb", "newText": "a\nb\n"});
+    let edit = transcript(&[call("1", json!({"status": "completed", "content": [diff]}))]);
+    assert!(
+        edit.to_markdown().contains("\n-a\\r\n-b\n\\ No newline at end of file\n+a\n+b\n"),
+        "{}",
+        edit.to_markdown()
+    );
+    check(
+        &[call("1", json!({"status": "completed", "content": [diff]}))],
+        "Do✓ completed|a+2−2|@@ -1,2 +1,2 @@|1|−|a\\r|2|−|b|\\ No newline at end of file|1|+|a|2|+|b",
+    );
+}

@@ -10,7 +10,7 @@ use crate::diff::hunk_header;
 use crate::page::display_path;
 use crate::transcript::call::{Call, RawText};
 use crate::transcript::parts::Part;
-use crate::ui_text::protocol_kind_word;
+use crate::ui_text::{NO_NEWLINE_TEXT, protocol_kind_word};
 
 impl HtmlPage<'_> {
     /// Appends the card of a call.
@@ -140,9 +140,14 @@ impl HtmlPage<'_> {
                     number(old, is_old),
                     number(new, is_new),
                 ));
-                let text = line.text.strip_suffix('\n').unwrap_or(&line.text);
-                self.append_text(&text.replace('\r', "\\r"));
+                let text = line.text.strip_suffix('\n');
+                self.append_text(&text.unwrap_or(&line.text).replace('\r', "\\r"));
                 self.append_html("</td></tr>\n");
+                if text.is_none() {
+                    self.append_html(&format!(
+                        "<tr class=\"hunk\"><td colspan=\"4\">\\ {NO_NEWLINE_TEXT}</td></tr>\n"
+                    ));
+                }
                 old = old.saturating_add(is_old.into());
                 new = new.saturating_add(is_new.into());
             }
