@@ -26,6 +26,7 @@ what-unknown = Unbekanntes
 unseen = Vorher ohne Frage geändert: { $named }. Der Befehl kann sie ausführen.
 unseen-more = Vorher ohne Frage geändert: { $named } und { $more } weitere. Der Befehl kann sie ausführen.
 unseen-at-least = Vorher ohne Frage geändert: { $named } und mindestens { $more } weitere. Der Befehl kann sie ausführen.
+rules-unreadable = Nach jedem Aufruf wird gefragt, weil die gespeicherten Regeln nicht lesbar sind: { $why }.
 not-covered = Von der Regel für `{ $words }` nicht gedeckt: { $why }.
 not-known = die Optionen von `{ $program }` sind nicht bekannt
 not-a-word = `{ $word }` ist kein Wort von `{ $program }`, das verstanden wird

@@ -26,6 +26,7 @@ what-unknown = what is not known
 unseen = These files were changed without a question: { $named }. The command may run them.
 unseen-more = These files were changed without a question: { $named } and { $more } more. The command may run them.
 unseen-at-least = These files were changed without a question: { $named } and at least { $more } more. The command may run them.
+rules-unreadable = Each call needs permission, because the stored rules cannot be read: { $why }.
 not-covered = Not covered by the rule for `{ $words }`: { $why }.
 not-known = the options of `{ $program }` are not known
 not-a-word = `{ $word }` is not a word of `{ $program }` that is understood

@@ -286,6 +286,11 @@ impl Session {
             Ok(_) => {}
             Err(denial) => return PermitDecision::Denied(denial),
         }
+        if let Some(why) = self.permissions.rules.load_error() {
+            let why = escape_invisible(why);
+            let note = self.permissions.localized_note("rules-unreadable", &[("why", why)]);
+            self.append_note_to_call(id, &note, now);
+        }
         let mut unseen = Vec::new();
         if self.may_run_unreviewed_files(judgement) {
             unseen.extend(self.permissions.unreviewed_files.iter().cloned());

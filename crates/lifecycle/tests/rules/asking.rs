@@ -526,6 +526,15 @@ fn a_request_names_the_word_that_a_rule_does_not_cover() {
 }
 
 #[test]
+fn a_request_names_the_rules_that_cannot_be_read() {
+    let mut stage = Stage::with_store(Err(RuleStoreError::new("user.json: line\u{1b} 1")));
+    stage.asked(&run("ls"));
+    let expected = "Each call needs permission, because the stored rules cannot be read: \
+                    user.json: line\\u{1b} 1.";
+    assert!(notes(&stage).contains(expected), "{}", notes(&stage));
+}
+
+#[test]
 fn a_request_is_in_the_language_of_the_session() {
     let mut stage = Stage::with_store(Ok(vec![]));
     stage.session.set_locale("de");
