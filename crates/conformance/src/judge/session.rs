@@ -21,6 +21,8 @@ pub(super) struct JudgedSession {
     choices: SessionChoices,
     terminals: BoundedMap<TerminalPhase>,
     prompts: VecDeque<OpenPromptState>,
+    /// Number of unanswered requests of extension methods.
+    extension_requests: usize,
     /// The truncated texts of the last plan's entries. The first set contains the entries that are
     /// not completed, and the second set contains all entries.
     plan: (HashSet<String>, HashSet<String>),
@@ -59,6 +61,7 @@ impl JudgedSession {
             choices: SessionChoices::default(),
             terminals: BoundedMap::new(MAX_JUDGED_CALLS),
             prompts: VecDeque::new(),
+            extension_requests: 0,
             plan: Default::default(),
             earlier: None,
             loads: 0,
@@ -102,6 +105,7 @@ impl JudgedSession {
         self.loads = self.loads.saturating_sub(1);
         if let Some(earlier) = self.earlier.take() {
             self.prompts = earlier.prompts;
+            self.extension_requests = earlier.extension_requests;
             for (id, phase) in earlier.terminals.iter() {
                 if *phase == TerminalPhase::RunByClient {
                     self.terminals.insert(id, TerminalPhase::RunByClient);
@@ -199,6 +203,17 @@ impl JudgedSession {
         self.calls.judge_turn_end(faults);
     }
 
+    /// Records a request of an extension method. An extension may define that such a request has
+    /// updates like a turn.
+    pub(super) fn record_extension_request(&mut self) {
+        self.extension_requests += 1;
+    }
+
+    /// Records the response to a request of an extension method.
+    pub(super) fn record_extension_response(&mut self) {
+        self.extension_requests = self.extension_requests.saturating_sub(1);
+    }
+
     /// Judges a `session/update`.
     pub(super) fn judge_update(&mut self, update: &Value, faults: &mut ViolationLog) {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
@@ -207,7 +222,11 @@ impl JudgedSession {
                 return faults
                     .report_violation(ConformanceRule::AfterClose, "its session is closed");
             }
-            SessionPhase::Open if self.prompts.is_empty() && belongs_to_turn(kind) => {
+            SessionPhase::Open
+                if self.prompts.is_empty()
+                    && self.extension_requests == 0
+                    && belongs_to_turn(kind) =>
+            {
                 faults.report_violation(
                     ConformanceRule::OutsideTurn,
                     format!("{} outside of a turn", escaped_excerpt(kind)),

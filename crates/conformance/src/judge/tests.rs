@@ -512,6 +512,24 @@ fn the_history_of_a_session_is_replayed_outside_of_turns() {
     assert_eq!(broken_rules(&messages), [(OutsideTurn, 6)]);
 }
 
+#[test]
+fn the_request_of_an_extension_has_updates_like_a_turn() {
+    let plan = json!({"sessionUpdate": "plan", "entries": []});
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(1.into(), json!({"sessionId": "s1"})),
+        request(2, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(2.into(), json!({"sessionId": "s2"})),
+        request(3, "_other/rewind", json!({"sessionId": "s1"})),
+        session_update_message("s1", &plan),
+        session_update_message("s2", &plan),
+        result(3.into(), json!({})),
+        session_update_message("s1", &plan),
+    ]);
+    assert_eq!(broken_rules(&messages), [(OutsideTurn, 9), (OutsideTurn, 11)]);
+}
+
 fn load(id: u64) -> Value {
     request(id, "session/load", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []}))
 }

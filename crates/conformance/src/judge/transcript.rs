@@ -271,9 +271,13 @@ impl TranscriptJudge {
                 format!("{} is not answered yet", value_excerpt(id)),
             );
         }
+        let is_extension = sender == Side::Client && asked.name.starts_with('_');
+        let session = asked.session.clone().filter(|_| is_extension);
         if !self.requests(sender).insert(id, asked) {
             self.faults
                 .report_violation(ConformanceRule::NotJudged, "too many unanswered requests");
+        } else if let Some(session) = session.and_then(|id| self.sessions.get_mut(&id)) {
+            session.judge(&mut self.faults, |session, _| session.record_extension_request());
         }
     }
 
@@ -531,6 +535,9 @@ impl TranscriptJudge {
                 session.update_choices(result, faults);
             }
             ("session/prompt", result, _) => session.judge_prompt_response(id, result, faults),
+            (name, ..) if name.starts_with('_') && faults.side == Side::Agent => {
+                session.record_extension_response();
+            }
             ("session/close" | "session/delete", Some(_), _) => session.judge_close(faults),
             ("terminal/create", Some(result), _) => {
                 session
