@@ -32,9 +32,10 @@ pub(crate) use unix::{
 };
 
 use std::ffi::OsString;
-use std::fs::{File, FileType, Metadata};
+use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Reads the rest of a file. Returns `None` if this is more than `cap` bytes.
 pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
@@ -52,6 +53,14 @@ pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
         return Ok(path.components().collect());
     }
     path.canonicalize()
+}
+
+/// Returns the id of the current boot, which differs after each restart of the system. Returns
+/// `None` if the system has no such id.
+pub(crate) fn boot_id() -> Option<&'static str> {
+    static ID: LazyLock<Option<String>> =
+        LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
+    ID.as_deref().map(str::trim).filter(|id| !id.is_empty())
 }
 
 /// The device number and the inode number of a file or directory. The pair is unique on the system.

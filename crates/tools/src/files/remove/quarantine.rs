@@ -10,6 +10,7 @@ use std::io;
 
 use super::{changed_error, name_taken_error};
 use crate::error::{ErrorCode, ToolError};
+use crate::files::Durability;
 use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::journal::{Journal, unique_temporary_name};
 use crate::files::system::Dir;
@@ -74,7 +75,9 @@ impl<'a> Quarantined<'a> {
     /// If the removal fails, the error contains the path of the entry. If a journal exists, the
     /// next start removes the entry.
     pub(super) fn remove_for_good(mut self) -> Result<(), ToolError> {
-        let is_done = self.journal.as_mut().is_none_or(|journal| journal.write_done().is_ok());
+        // A power failure may undo a deletion.
+        let done = |journal: &mut Journal| journal.write_done(Durability::System).is_ok();
+        let is_done = self.journal.as_mut().is_none_or(done);
         self.name.remove(self.dir).map_err(|error| {
             if let (true, Some(journal)) = (is_done, &mut self.journal) {
                 journal.keep_for_replay();

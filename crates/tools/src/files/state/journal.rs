@@ -4,6 +4,10 @@
 //! Each call has one journal file. The process that runs the call keeps the journal locked. A
 //! journal has three lines: the file names, then the ids of the temporary files, then a mark that
 //! the call is complete. Files are compared by their id, never by their time.
+//!
+//! The journal of a call that only exchanges one file is not synced. An additional line contains
+//! the boot in which the call runs. If the system has been restarted since, the file is not
+//! reverted, because it is complete in any case, and its call may have been reported as complete.
 
 mod replay;
 
@@ -19,7 +23,7 @@ use crate::files::Durability;
 use crate::files::state::create_private_folder;
 #[cfg(all(test, unix))]
 use crate::files::system::simulated_file_system;
-use crate::files::system::{FileId, PinnedDirectory, link_count};
+use crate::files::system::{FileId, PinnedDirectory, boot_id, link_count};
 use crate::limits::{MAX_JOURNAL_BYTES, MAX_OPEN_TRIES};
 
 pub(crate) use self::replay::{recover_unlocked_journals, remove_tree};
@@ -30,6 +34,8 @@ pub(crate) struct Journal {
     pub(in crate::files) path: PathBuf,
     file: File,
     bytes: u64,
+    /// Whether the call is not reverted after a restart of the system.
+    is_bound_to_boot: bool,
     is_kept_on_drop: bool,
 }
 
@@ -38,6 +44,8 @@ pub(crate) struct Journal {
 enum JournalRecord {
     /// The files that the call will create.
     Begin(Vec<JournalFile>),
+    /// The id of the boot in which the call runs. In a later boot, the call is not reverted.
+    Boot(String),
     /// All temporary files are written. After this record, the files are moved into place.
     Ready(Vec<PlannedWrite>),
     /// All files are in place.
@@ -129,7 +137,8 @@ impl Journal {
             drop(file.lock());
             // Another process may have removed the empty file before this process locked it.
             if link_count(&file.metadata()?) > 0 {
-                let mut journal = Self { path, file, bytes: 0, is_kept_on_drop: false };
+                let mut journal =
+                    Self { path, file, bytes: 0, is_bound_to_boot: false, is_kept_on_drop: false };
                 journal.write(&JournalRecord::Begin(names))?;
                 return Ok(journal);
             }
@@ -157,8 +166,24 @@ impl Journal {
         self.write(&JournalRecord::Ready(prepared))
     }
 
-    pub(crate) fn write_done(&mut self) -> io::Result<()> {
-        self.write(&JournalRecord::Done)
+    /// Binds the journal to this boot of the system, unless the system has no boot id. A restart
+    /// of the system then ends the call as it is, so each of its files must be complete.
+    pub(in crate::files) fn bind_to_boot(&mut self) -> io::Result<()> {
+        let Some(boot) = boot_id() else { return Ok(()) };
+        self.write(&JournalRecord::Boot(boot.to_owned()))?;
+        self.is_bound_to_boot = true;
+        Ok(())
+    }
+
+    /// Records that the call is complete, and waits until a power failure cannot revert the call
+    /// any more. Once the record is written, an error is ignored, because the call cannot be
+    /// reverted any more.
+    pub(crate) fn write_done(&mut self, durability: Durability) -> io::Result<()> {
+        self.write(&JournalRecord::Done)?;
+        if !self.is_bound_to_boot {
+            drop(self.sync(durability));
+        }
+        Ok(())
     }
 
     /// Waits until the content of the journal is on the disk, if the durability requires it.

@@ -90,10 +90,12 @@ impl<'a> StagedCall<'a> {
         // After a power failure, a single exchanged file is either old or new, even if the journal
         // was not synced.
         let needs_it = count > 1 || self.files.iter().any(StagedFile::is_written_in_place);
+        let is_one_exchange = !needs_it && self.files.len() == 1;
         let durability = if needs_it { self.workspace.durability() } else { Durability::System };
         let planned = self.planned_writes();
         if let Some(journal) = &mut self.journal {
-            let ready = journal.write_ready(planned);
+            let bound = if is_one_exchange { journal.bind_to_boot() } else { Ok(()) };
+            let ready = bound.and_then(|()| journal.write_ready(planned));
             let ready = ready.and_then(|()| journal.sync(durability));
             let ready = ready.and_then(|()| journal.sync_name(durability));
             ready.map_err(|error| state_folder_error(self.workspace, &error))?;
@@ -116,11 +118,8 @@ impl<'a> StagedCall<'a> {
     /// record is written, the next start reverts the call, which is consistent too.
     fn write_done(&mut self) -> Result<(), ToolError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
-        journal.write_done().map_err(|error| state_folder_error(self.workspace, &error))?;
-        // A power failure must not revert a call that was reported as complete. After this record
-        // is written, the call cannot be reverted any more, so an error is ignored.
-        drop(journal.sync(self.workspace.durability()));
-        Ok(())
+        let done = journal.write_done(self.workspace.durability());
+        done.map_err(|error| state_folder_error(self.workspace, &error))
     }
 
     fn planned_writes(&self) -> Vec<PlannedWrite> {

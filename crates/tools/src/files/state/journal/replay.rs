@@ -12,7 +12,7 @@ use super::{
 use crate::files::content_hash::ContentHash;
 use crate::files::contents::{overwrite, restore_mode};
 use crate::files::system::read_to_cap;
-use crate::files::system::{Dir, FileKind, PinnedDirectory, is_link_loop, link_count};
+use crate::files::system::{Dir, FileKind, PinnedDirectory, boot_id, is_link_loop, link_count};
 use crate::limits::{
     MAX_COUNTED_DEPTH, MAX_DIRECTORY_ENTRIES, MAX_JOURNAL_BYTES, MAX_JOURNAL_ENTRIES,
     MAX_WHOLE_FILE_BYTES,
@@ -42,10 +42,12 @@ fn recover_journal(file: &File) -> io::Result<()> {
         return Ok(());
     }
     let (mut names, mut prepared, mut is_done) = (Vec::new(), Vec::new(), false);
+    let mut is_of_earlier_boot = false;
     for line in BufReader::new(file.take(MAX_JOURNAL_BYTES)).lines() {
         // A truncated last line is ignored.
         match serde_json::from_str(&line?) {
             Ok(JournalRecord::Begin(begun)) => names = begun,
+            Ok(JournalRecord::Boot(boot)) => is_of_earlier_boot = boot_id() != Some(&boot),
             Ok(JournalRecord::Ready(ready)) => prepared = ready,
             Ok(JournalRecord::Done) => is_done = true,
             Err(_) => break,
@@ -56,6 +58,7 @@ fn recover_journal(file: &File) -> io::Result<()> {
         let left = match prepared.get(at) {
             None => ReplayStage::Begun,
             Some(prepared) if is_done => ReplayStage::Done(prepared),
+            Some(prepared) if is_of_earlier_boot => ReplayStage::Restarted(prepared),
             Some(prepared) => ReplayStage::Ready(prepared),
         };
         // A failure must not prevent the recovery of the other files.
@@ -70,6 +73,9 @@ enum ReplayStage<'a> {
     Begun,
     /// The file may have been moved into place, completely or partly.
     Ready(&'a PlannedWrite),
+    /// As [`Ready`](Self::Ready), but the system has been restarted since. The file is complete, and
+    /// stays as it is.
+    Restarted(&'a PlannedWrite),
     /// The file was moved into place.
     Done(&'a PlannedWrite),
 }
@@ -82,7 +88,7 @@ impl JournalFile {
         }
         let pin = |path: &OsString| PinnedDirectory::pin(Path::new(path))?.open_dir(Path::new(""));
         let planned = match left {
-            ReplayStage::Ready(planned) => Some(planned),
+            ReplayStage::Ready(planned) | ReplayStage::Restarted(planned) => Some(planned),
             ReplayStage::Begun | ReplayStage::Done(_) => None,
         };
         let copies = self.copies.as_ref().map(pin).transpose();
@@ -125,7 +131,7 @@ impl JournalFile {
             ReplayStage::Done(PlannedWrite { way: JournalWriteKind::Aside, .. }) => {
                 return remove_tree(dir, &self.temporary);
             }
-            ReplayStage::Begun | ReplayStage::Done(_) => {}
+            ReplayStage::Begun | ReplayStage::Restarted(_) | ReplayStage::Done(_) => {}
         }
         self.remove_temporaries(copies, left)
     }
@@ -227,10 +233,13 @@ fn remove_file_or_empty_dir(dir: &Dir, name: &OsStr) -> io::Result<()> {
 fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
     match left {
         ReplayStage::Ready(PlannedWrite { way: JournalWriteKind::Aside, .. }) => false,
-        ReplayStage::Ready(PlannedWrite { way: JournalWriteKind::Replace, ours, old, .. }) => dir
+        ReplayStage::Ready(PlannedWrite { way: JournalWriteKind::Replace, ours, old, .. })
+        | ReplayStage::Restarted(PlannedWrite {
+            way: JournalWriteKind::Replace, ours, old, ..
+        }) => dir
             .entry_id(name)
             .is_ok_and(|there| there == *ours || old.is_none_or(|old| there == old)),
-        ReplayStage::Ready(_) | ReplayStage::Begun | ReplayStage::Done(_) => true,
+        _ => true,
     }
 }
 
