@@ -41,6 +41,9 @@ pub(in crate::files) struct StagedFile<'a> {
     temporary: OsString,
     /// Whether the new file stays open until the end of the call.
     keeps_open: bool,
+    /// Whether the content of the old file is compared when the file is staged. It is always
+    /// compared again when the new file is moved into place.
+    compares_first: bool,
     /// The id of the new file, which is known as soon as this file has been created.
     new_file_id: FileId,
     /// The new file, which may stay open after it was moved into place. The id of an open file is
@@ -94,6 +97,7 @@ impl<'a> StagedFile<'a> {
             mode: manner,
             temporary,
             keeps_open: staging.keeps_open,
+            compares_first: staging.compares_first,
             new_file_id: (0, 0),
             new_file: None,
             old_metadata: None,
@@ -122,7 +126,12 @@ impl<'a> StagedFile<'a> {
         open::require_regular_file(self.change.path, &metadata)?;
         open::require_inspected_file_id(self.workspace, self.change.path, &metadata)?;
         self.old_metadata = Some(dir.entry_metadata(&self.target.name)?);
-        self.require_unchanged(&mut file, &metadata)?;
+        let expected_size = self.change.expected.unwrap_or_default().len() as u64;
+        match self.compares_first {
+            true => self.require_unchanged(&mut file, &metadata)?,
+            false if metadata.len() == expected_size && self.has_expected_mode(&metadata) => {}
+            false => return Err(changed_error(self.change.path).into()),
+        }
         // A read-only file cannot be written in place.
         let is_linked = link_count(&metadata) > 1 && is_writable && !self.mode.breaks_links;
         if self.mode.repair_copy_location == RepairCopyLocation::NoCopy {

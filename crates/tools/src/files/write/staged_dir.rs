@@ -24,6 +24,8 @@ pub(in crate::files) struct Staging<'a> {
     pub(in crate::files) workspace: &'a Workspace,
     /// Whether files and directories stay open until the end of the call.
     pub(super) keeps_open: bool,
+    /// Whether the old file of each change is compared before the first file is moved into place.
+    pub(super) compares_first: bool,
     /// The folder of the journal, which contains copies of some files.
     journal_folder: OnceCell<StagedDir>,
 }
@@ -32,7 +34,8 @@ impl<'a> Staging<'a> {
     /// Prepares for a call with this number of entries.
     pub(in crate::files) fn new(workspace: &'a Workspace, entries: usize) -> Self {
         let keeps_open = entries <= MAX_FILES_PER_EDIT_CALL;
-        Self { workspace, keeps_open, journal_folder: OnceCell::new() }
+        let compares_first = entries > 1;
+        Self { workspace, keeps_open, compares_first, journal_folder: OnceCell::new() }
     }
 
     /// Returns the open directory `dir` as the directory of staged entries. Its path `at` must not
