@@ -69,6 +69,7 @@ async fn permission_requests_are_german_and_results_for_the_model_are_english() 
   to: b
   Verschiebt /p/src nach /p/b
   Ein Verzeichnis mit einer Datei oder einem Verzeichnis, 27 Byte.
+  Danach wird jedes Mal gefragt: er löscht oder verschiebt den Ordner src, dessen Inhalt nicht geprüft wird.
   ▸ abgelehnt durch --deny-all",
         ),
         (

@@ -319,12 +319,12 @@ pub(crate) const MAX_EDITED_BYTES_PER_CALL: usize = 128 * 1024 * 1024;
 
 // Terminal
 
-/// Maximum number of reasons that are shown for a command that always requires permission. For
+/// Maximum number of reasons that are shown for a call that requires permission each time. For
 /// further reasons, only their number is shown.
-pub(crate) const MAX_COMMAND_RISKS_SHOWN: usize = 4;
+pub(crate) const MAX_ASK_REASONS_SHOWN: usize = 4;
 
 /// Maximum number of bytes of a path or word that the reason for a permission request shows.
-pub(crate) const MAX_COMMAND_RISK_TEXT_BYTES: usize = 200;
+pub(crate) const MAX_ASK_REASON_TEXT_BYTES: usize = 200;
 
 /// Default maximum time that a call waits for a command. After this time, the command continues in
 /// the background.

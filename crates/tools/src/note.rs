@@ -8,6 +8,8 @@ use acp_lifecycle::Titles;
 use callboard_shell::risks::RiskReason;
 use callboard_text::{escape_invisible, head};
 
+use crate::limits::{MAX_ASK_REASON_TEXT_BYTES, MAX_ASK_REASONS_SHOWN};
+
 /// A sentence or a part of a sentence: the key of a message in a catalogue, and the arguments of
 /// this message.
 ///
@@ -44,6 +46,21 @@ impl Note {
     #[must_use]
     pub fn new(key: &'static str) -> Self {
         Self { key, texts: Vec::new(), counts: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Creates the note of a call that requires permission each time. Each reason is a part of a
+    /// sentence. Returns `None` if there is no reason.
+    pub(crate) fn for_always_asked(reasons: &[Self]) -> Option<Self> {
+        if reasons.is_empty() {
+            return None;
+        }
+        let note = match reasons.len().saturating_sub(MAX_ASK_REASONS_SHOWN) {
+            0 => Self::new("risks"),
+            more => Self::new("risks-more").with_text("more", more.to_string()),
+        };
+        let shown = reasons.iter().take(MAX_ASK_REASONS_SHOWN);
+        let shown = shown.map(|why| why.clone().truncated(MAX_ASK_REASON_TEXT_BYTES));
+        Some(note.with_notes("reasons", shown, "; "))
     }
 
     /// Adds a text as an argument of the message. The text is inserted unchanged.

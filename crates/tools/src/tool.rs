@@ -201,13 +201,24 @@ impl<P> ToolPreview<P> {
         Self { changes, ..self }
     }
 
-    /// If `is_guarded` is set, the call requires permission even if the policy allows it.
+    /// If the condition holds, the call requires permission each time, even if the policy allows
+    /// it. Another note must name the reason.
     #[must_use]
-    pub(crate) fn always_ask_if(mut self, is_guarded: bool) -> Self {
-        if is_guarded {
+    pub(crate) fn always_ask_if(mut self, condition: bool) -> Self {
+        if condition {
             self.effects = self.effects.always_ask();
         }
         self
+    }
+
+    /// If there is a reason, the call requires permission each time, and a note names the reasons.
+    /// Each reason is a part of a sentence.
+    #[must_use]
+    pub(crate) fn always_ask_because(mut self, reasons: impl IntoIterator<Item = Note>) -> Self {
+        let note = Note::for_always_asked(&reasons.into_iter().collect::<Vec<_>>());
+        let is_asked = note.is_some();
+        self.notes.extend(note);
+        self.always_ask_if(is_asked)
     }
 }
 

@@ -74,11 +74,9 @@ impl Tool for DeletePath {
             let found = inspect_entry_with_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
-            // A directory may contain files whose deletion always requires permission. Its contents
-            // are not inspected, so deleting a directory always requires permission.
-            let is_guarded = found.is_directory()
-                || !found.can_be_restored()
-                || guard::is_guarded(workspace, &found.entry.path);
+            let (path, is_directory) = (&found.entry.path, found.is_directory());
+            let ask_reason = guard::ask_reason_for_removal(workspace, path, is_directory);
+            let is_lost = !found.can_be_restored();
             Ok(ToolPreview {
                 changes: vec![found.deletion_change()],
                 effects,
@@ -86,7 +84,8 @@ impl Tool for DeletePath {
                 notes: found.size_note().into_iter().chain(found.restorability_note()).collect(),
                 ..ToolPreview::new(Plan(found))
             }
-            .always_ask_if(is_guarded))
+            .always_ask_if(is_lost)
+            .always_ask_because(ask_reason))
         });
         preview.await
     }

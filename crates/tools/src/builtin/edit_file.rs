@@ -334,11 +334,9 @@ fn build_preview(
     let applied = files.iter().flat_map(|file| file.already_applied_notes(workspace));
     let notes = applied.chain(stale).chain(held.notes_for_change()).chain(protection.notes());
     let notes: Vec<_> = notes.collect();
-    let is_guarded = protection.can_crash_mix_contents()
-        || changed().any(|file| {
-            guard::is_guarded(workspace, &file.real)
-                || guard::has_other_hard_links(workspace, &file.real)
-        });
+    let is_torn_by_crash = protection.can_crash_mix_contents();
+    let ask_reasons: Vec<_> =
+        changed().filter_map(|file| guard::ask_reason_for_change(workspace, &file.real)).collect();
     let effects: Effects =
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
     let is_run =
@@ -363,7 +361,8 @@ fn build_preview(
             notes,
         })
     }
-    .always_ask_if(is_guarded)
+    .always_ask_if(is_torn_by_crash)
+    .always_ask_because(ask_reasons)
 }
 
 fn build_tool_output(plan: &Plan, workspace: &Workspace) -> ToolOutput {

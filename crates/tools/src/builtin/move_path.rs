@@ -93,12 +93,10 @@ impl Tool for MovePath {
             if found.is_directory() {
                 require_no_denied_read(workspace, &denied, &old)?;
             }
-            // A directory may contain files whose move always requires permission. Its contents are
-            // not inspected, so moving a directory always requires permission.
-            let is_guarded = found.is_directory()
-                || [&found.entry.path, &to.path]
-                    .into_iter()
-                    .any(|at| guard::is_guarded(workspace, at));
+            let is_directory = found.is_directory();
+            let moved = guard::ask_reason_for_removal(workspace, &found.entry.path, is_directory);
+            let written = guard::ask_reason_for_change(workspace, &to.path);
+            let ask_reasons: Vec<_> = moved.into_iter().chain(written).collect();
             // At the new path, other rules for reading may apply. If a move did not require
             // permission to read the old path, a call could move a file in order to read it.
             let read = if found.is_directory() { Effect::Search } else { Effect::Read };
@@ -112,7 +110,7 @@ impl Tool for MovePath {
                 notes: found.size_note().into_iter().collect(),
                 ..ToolPreview::new(Plan { found, to })
             }
-            .always_ask_if(is_guarded))
+            .always_ask_because(ask_reasons))
         });
         preview.await
     }

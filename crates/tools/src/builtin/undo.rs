@@ -87,18 +87,19 @@ impl Tool for Undo {
                 })
                 .chain(undoing.created_directories().map(|at| Effect::Delete(at.path().to_owned())))
                 .collect();
-            let is_guarded = undoing.affected_workspace_paths().any(|(at, _)| {
-                guard::is_guarded(workspace, at) || guard::has_other_hard_links(workspace, at)
-            });
-            let is_guarded = is_guarded
-                || undoing.created_directories().any(|at| guard::is_guarded(workspace, at));
+            let files = undoing.affected_workspace_paths();
+            let files = files.filter_map(|(at, _)| guard::ask_reason_for_change(workspace, at));
+            let directories = undoing.created_directories();
+            let directories =
+                directories.filter_map(|at| guard::ask_reason_for_removal(workspace, at, false));
+            let ask_reasons: Vec<_> = files.chain(directories).collect();
             let late = workspace.take_late_writes().into_iter();
             let late = late.map(|late| late.note(workspace.display(&late.path)));
             let protection = undoing.crash_protection();
             let notes = skipped_notes(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());
             let notes = notes.chain(directories_note(&undoing, workspace));
-            let is_guarded = is_guarded || protection.can_crash_mix_contents();
+            let is_torn_by_crash = protection.can_crash_mix_contents();
             Ok(ToolPreview {
                 locations: Some(change_locations(&changes)),
                 changes,
@@ -107,7 +108,8 @@ impl Tool for Undo {
                 notes: notes.collect(),
                 ..ToolPreview::new(Plan(undoing))
             }
-            .always_ask_if(is_guarded))
+            .always_ask_if(is_torn_by_crash)
+            .always_ask_because(ask_reasons))
         });
         preview.await
     }

@@ -153,8 +153,7 @@ impl Tool for WriteFile {
             let effects = if is_sensitive { effects.with_sensitive_mark() } else { effects };
             let blind = is_blind
                 .then(|| Note::new("unread").with_text("path", workspace.display(at.path())));
-            let is_guarded = guard::is_guarded(workspace, &real)
-                || guard::has_other_hard_links(workspace, &real);
+            let ask_reason = guard::ask_reason_for_change(workspace, &real);
             let keeps = !kept.is_empty();
             let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
             let notes = kept.into_iter().chain(blind).chain(held.notes_for_change());
@@ -163,7 +162,7 @@ impl Tool for WriteFile {
             let written = text.is_none().then_some(written);
             let protection = CrashProtection::assess(workspace, written.as_slice())?;
             let notes: Vec<_> = notes.chain(protection.notes()).collect();
-            let is_guarded = is_guarded || protection.can_crash_mix_contents();
+            let is_torn_by_crash = protection.can_crash_mix_contents();
             let kind = [u8::from(found == PreImage::Missing), u8::from(text.is_some())];
             let pre_image =
                 [&kind[..], stamp.as_bytes(), &protection.fingerprint(), &[u8::from(is_blind)]]
@@ -188,7 +187,8 @@ impl Tool for WriteFile {
                 notes,
                 ..ToolPreview::new(plan)
             }
-            .always_ask_if(is_guarded))
+            .always_ask_if(is_torn_by_crash)
+            .always_ask_because(ask_reason))
         });
         preview.await
     }

@@ -11,7 +11,6 @@ use acp_lifecycle::{Effect, Effects};
 use callboard_shell::risks::{self, Risks, ShellContext};
 
 use crate::files::workspace::{Workspace, WorkspacePath, guard, open};
-use crate::limits::{MAX_COMMAND_RISK_TEXT_BYTES, MAX_COMMAND_RISKS_SHOWN};
 use crate::note::Note;
 
 /// The assessment of a command line, which is based only on the text of the command line.
@@ -116,7 +115,7 @@ fn assessment_from_risks(
     reasons.extend(enters.iter().filter(is_linked).map(|path| named("risk-enters-link", path)));
     reasons.extend(empties.iter().filter(is_linked).map(|path| named("risk-empties-link", path)));
     let effects = Effects::from_iter(effects);
-    let note = risk_note(&reasons);
+    let note = Note::for_always_asked(&reasons);
     RiskAssessment { effects: if note.is_some() { effects.always_ask() } else { effects }, note }
 }
 
@@ -158,19 +157,6 @@ fn write_effect_or_ask_reason(
         return Err("risk-writes-shared");
     }
     Ok(Effect::Write(real.path().to_owned()))
-}
-
-fn risk_note(reasons: &[Note]) -> Option<Note> {
-    if reasons.is_empty() {
-        return None;
-    }
-    let note = match reasons.len().saturating_sub(MAX_COMMAND_RISKS_SHOWN) {
-        0 => Note::new("risks"),
-        more => Note::new("risks-more").with_text("more", more.to_string()),
-    };
-    let shown = reasons.iter().take(MAX_COMMAND_RISKS_SHOWN);
-    let shown = shown.map(|why| why.clone().truncated(MAX_COMMAND_RISK_TEXT_BYTES));
-    Some(note.with_notes("reasons", shown, "; "))
 }
 
 #[cfg(test)]

@@ -172,6 +172,52 @@ async fn a_permanent_deletion_is_reported_and_always_requires_permission() {
 }
 
 #[tokio::test]
+async fn a_change_that_always_requires_permission_names_the_reason() {
+    async fn reason<T: Tool>(tool: T, args: Value) -> (bool, String) {
+        let tree = test_workspace_with_undo(&[("f", "a"), ("dir/g", "a"), (".vscode/tasks", "a")]);
+        std::fs::hard_link(tree.path("f"), tree.path("linked")).unwrap();
+        let draft = preview(tool, tree, args).await.unwrap();
+        let notes: Vec<_> = draft.notes.iter().map(Note::to_string).collect();
+        let each_time = notes.iter().find_map(|it| it.strip_prefix("This needs permission each "));
+        (draft.effects.is_always_asked(), each_time.unwrap_or_default().to_owned())
+    }
+    let edit = |path| json!({ "path": path, "old_text": "a", "new_text": "b" });
+    let write = |path| json!({ "path": path, "content": "b" });
+    let path = |path| json!({ "path": path });
+    let to = |from, to| json!({ "from": from, "to": to });
+    for ((is_always_asked, given), expected) in [
+        (reason(EditFile, edit("dir/g")).await, None),
+        (
+            reason(EditFile, edit(".vscode/tasks")).await,
+            Some("it writes .vscode/tasks, which is protected"),
+        ),
+        (reason(EditFile, edit("f")).await, Some("it writes f, which has other names elsewhere")),
+        (reason(WriteFile, write("dir/h")).await, None),
+        (
+            reason(WriteFile, write(".env.d/x")).await,
+            Some("it writes .env.d/x, which is protected"),
+        ),
+        (reason(DeletePath, path("f")).await, None),
+        (
+            reason(DeletePath, path("dir")).await,
+            Some("it deletes or moves the directory dir, whose content is not checked"),
+        ),
+        (
+            reason(DeletePath, path(".vscode/tasks")).await,
+            Some("it deletes or moves .vscode/tasks, which is protected"),
+        ),
+        (reason(MovePath, to("dir/g", "h")).await, None),
+        (
+            reason(MovePath, to("dir/g", ".vscode/h")).await,
+            Some("it writes .vscode/h, which is protected"),
+        ),
+    ] {
+        let expected = expected.map(|why| format!("time: {why}.")).unwrap_or_default();
+        assert_eq!((is_always_asked, given), (!expected.is_empty(), expected));
+    }
+}
+
+#[tokio::test]
 async fn a_change_without_backup_is_reported() {
     let edit = json!({ "path": "f", "old_text": "old", "new_text": "new" });
     for (path, is_kept, is_said) in [("f", true, false), ("f", false, true), ("new", false, false)]
@@ -201,7 +247,9 @@ async fn the_preview_of_a_directory_move_reports_its_size() {
     let tree = test_workspace(&[("dir/a", "a"), ("dir/deep/b", "bb")]);
     let draft = preview(MovePath, tree, json!({ "from": "dir", "to": "new" })).await.unwrap();
     let notes: Vec<_> = draft.notes.iter().map(Note::to_string).collect();
-    assert_eq!(notes, ["A directory with 3 files and directories, 3 bytes."]);
+    let ask_reason = "This needs permission each time: it deletes or moves the directory dir, \
+                      whose content is not checked.";
+    assert_eq!(notes, ["A directory with 3 files and directories, 3 bytes.", ask_reason]);
     assert_eq!((draft.pre_image.len(), draft.effects.is_always_asked()), (33, true));
 }
 

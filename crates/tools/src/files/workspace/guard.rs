@@ -13,6 +13,7 @@ use super::git;
 use super::workspace_path::{WorkspacePath, WorkspaceRoot, canonicalize_existing};
 use crate::error::ToolError;
 use crate::files::system::link_count;
+use crate::note::Note;
 
 /// Returns whether changing a file always requires permission. `real` must be the real path.
 ///
@@ -113,6 +114,35 @@ pub(crate) fn inspect_with_effects(
     let at = workspace.resolve_and_follow_links(given)?;
     let effects = path_effects(workspace, &at, effect);
     Ok((at, effects))
+}
+
+/// Returns the reason why changing a file requires permission each time, as a part of a sentence.
+/// `real` must be the real path.
+pub(crate) fn ask_reason_for_change(workspace: &Workspace, real: &WorkspacePath) -> Option<Note> {
+    let key = if is_guarded(workspace, real) {
+        "risk-writes-protected"
+    } else if has_other_hard_links(workspace, real) {
+        "risk-writes-shared"
+    } else {
+        return None;
+    };
+    Some(Note::new(key).with_text("path", workspace.display(real.path())))
+}
+
+/// Returns the reason why removing or moving an entry requires permission each time, as a part of a
+/// sentence. A directory may contain files that are guarded. Its contents are not inspected, so
+/// each directory has a reason.
+pub(crate) fn ask_reason_for_removal(
+    workspace: &Workspace,
+    real: &WorkspacePath,
+    is_directory: bool,
+) -> Option<Note> {
+    let key = match is_guarded(workspace, real) {
+        true => "risk-removes-protected",
+        false if is_directory => "risk-removes-directory",
+        false => return None,
+    };
+    Some(Note::new(key).with_text("path", workspace.display(real.path())))
 }
 
 /// Returns whether a file has other hard links. A change of the file also changes the content of
