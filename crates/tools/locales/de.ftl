@@ -197,6 +197,7 @@ kept-guessed-encoding = ihre Kodierung ({ $encoding }, geraten)
 kept-line-ends = ihre Zeilenenden ({ $name })
 kept-mark = ihr Byte Order Mark
 
+unchanged = In { $path } ändert sich nichts: Der Inhalt bleibt derselbe.
 applied = In { $path } ändert sich nichts: new_text steht schon dort, in Zeile { $line }. Wenn es ein weiteres Mal gemeint ist, braucht es occurrence.
 applied-of = In { $path } ändert sich durch Ersetzung { $edit } von { $edits } nichts: new_text steht schon dort, in Zeile { $line }. Wenn es ein weiteres Mal gemeint ist, braucht es occurrence.
 stale = { $path } wurde anderswo geändert, seit sie gelesen wurde.

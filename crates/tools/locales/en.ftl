@@ -197,6 +197,7 @@ kept-guessed-encoding = its encoding ({ $encoding } (guessed))
 kept-line-ends = its line ends ({ $name })
 kept-mark = its byte order mark
 
+unchanged = Nothing was changed in { $path }: its content stays the same.
 applied = Nothing was changed in { $path }: it already contains new_text, at line { $line }. To insert new_text again, set occurrence.
 applied-of = Nothing was changed in { $path } by edit { $edit } of { $edits }: it already contains new_text, at line { $line }. To insert new_text again, set occurrence.
 stale = { $path } has changed since it was read.

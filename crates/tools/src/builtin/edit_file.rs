@@ -331,7 +331,7 @@ fn build_preview(
         .iter()
         .filter(|file| file.is_stale)
         .map(|file| Note::new("stale").with_text("path", workspace.display(file.at.path())));
-    let applied = files.iter().flat_map(|file| file.already_applied_notes(workspace));
+    let applied = files.iter().flat_map(|file| file.no_effect_notes(workspace));
     let notes = applied.chain(stale).chain(held.notes_for_change()).chain(protection.notes());
     let notes: Vec<_> = notes.collect();
     let is_torn_by_crash = protection.can_crash_mix_contents();

@@ -130,6 +130,9 @@ impl Tool for WriteFile {
             };
             let (old, ReencodedText { text: new, bytes, preserved: kept }) =
                 encode_like_old(&args, &found)?;
+            if text.is_none() && found.bytes() == Some(&*bytes) {
+                return Ok(unchanged_preview(workspace, at, (found, bytes), kept, &held));
+            }
             let old = old + held.lost_line_end(real.path());
             if let Some(line) = find_placeholder_line(&args.content, &old, &old, 0) {
                 return Err(ToolError::invalid_arguments(format!(
@@ -154,9 +157,7 @@ impl Tool for WriteFile {
             let blind = is_blind
                 .then(|| Note::new("unread").with_text("path", workspace.display(at.path())));
             let ask_reason = guard::ask_reason_for_change(workspace, &real);
-            let keeps = !kept.is_empty();
-            let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
-            let notes = kept.into_iter().chain(blind).chain(held.notes_for_change());
+            let notes = kept_note(kept).into_iter().chain(blind).chain(held.notes_for_change());
             let written = FileWrite::new(&at, found.bytes(), &bytes);
             // If the client has unsaved changes, the client writes the file, and the tool does not.
             let written = text.is_none().then_some(written);
@@ -220,7 +221,7 @@ impl Plan {
         record_rewrites(context, &rewrites).await;
         let mut reporter = ProgressReporter::for_call(Some(call.clone()));
         let written = context.run_blocking(move |workspace| {
-            if self.unsaved.is_none() {
+            if self.unsaved.is_none() && !self.is_unchanged() {
                 let (at, found) = (&self.at, self.found.bytes());
                 let change = FileWrite::new(at, found, &self.bytes);
                 let mut watch = |far| reporter.report_if_due(far, Vec::new);
@@ -231,17 +232,23 @@ impl Plan {
         written.await
     }
 
+    /// Returns whether the file on disk already has the new content. Such a file is not written.
+    fn is_unchanged(&self) -> bool {
+        self.unsaved.is_none() && self.found.bytes() == Some(&*self.bytes)
+    }
+
     fn build_tool_output(&self, workspace: &Workspace) -> ToolOutput {
         let (path, bytes) = (workspace.display(self.at.path()), self.bytes.len());
-        let verb = match self.found {
-            PreImage::Missing => "Made",
-            PreImage::Bytes(_) => "Replaced",
+        let size = grouped_count_with_noun(bytes as u64, "byte", "bytes");
+        let done = match self.found {
+            // A note reports that nothing was changed.
+            PreImage::Bytes(_) if self.is_unchanged() => None,
+            PreImage::Bytes(_) => Some(format!("Replaced {path} ({size}).")),
+            PreImage::Missing => Some(format!("Made {path} ({size}).")),
         };
-        let notes: String = self.notes.iter().map(|note| format!(" {note}")).collect();
-        let text = format!(
-            "{verb} {path} ({}).{notes}",
-            grouped_count_with_noun(bytes as u64, "byte", "bytes")
-        );
+        let parts: Vec<_> =
+            done.into_iter().chain(self.notes.iter().map(Note::to_string)).collect();
+        let text = parts.join(" ");
         let raw = json!({ "path": path_text(self.at.path()), "bytes": bytes });
         ToolOutput::for_change(text, raw, workspace)
     }
@@ -259,6 +266,35 @@ impl Plan {
             new_text: str::from_utf8(&self.bytes).ok()?,
         })
     }
+}
+
+/// Returns the preview of a call that changes no byte of the file. The call has no effects, so it
+/// needs no permission.
+fn unchanged_preview(
+    workspace: &Workspace,
+    at: WorkspacePath,
+    (found, bytes): (PreImage, Vec<u8>),
+    kept: Vec<Note>,
+    held: &UnsavedTexts,
+) -> ToolPreview<Plan> {
+    let unchanged = Note::new("unchanged").with_text("path", workspace.display(at.path()));
+    let notes = [unchanged].into_iter().chain(kept_note(kept)).chain(held.notes_for_change());
+    let notes: Vec<_> = notes.collect();
+    let plan = Plan {
+        at,
+        bytes,
+        found,
+        unsaved: None,
+        saved_file: None,
+        crash_protection: CrashProtection::default(),
+        notes: notes.clone(),
+    };
+    ToolPreview { notes, ..ToolPreview::new(plan) }
+}
+
+/// Returns a note about the parts of a file's format that a write keeps.
+fn kept_note(kept: Vec<Note>) -> Option<Note> {
+    (!kept.is_empty()).then(|| Note::new("kept").with_notes("what", kept, ", "))
 }
 
 /// Returns the old text, and the new text in the encoding and with the line ends of the old file.

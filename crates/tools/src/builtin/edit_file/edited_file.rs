@@ -174,8 +174,15 @@ impl EditedFile {
         self.change.is_some() && !self.is_unsaved
     }
 
-    /// Returns a note for each edit whose new text was already in the file.
-    pub(super) fn already_applied_notes(&self, workspace: &Workspace) -> Vec<Note> {
+    /// Returns whether the edits replace text, but the result is the old text.
+    fn is_replaced_by_same_text(&self) -> bool {
+        let is_replaced = |done: &EditOutcome| matches!(done, EditOutcome::Replaced { .. });
+        self.change.is_none() && self.outcomes.iter().any(is_replaced)
+    }
+
+    /// Returns a note for each edit whose new text was already in the file. Also returns a note if
+    /// one edit reverts another, so that the file does not change.
+    pub(super) fn no_effect_notes(&self, workspace: &Workspace) -> Vec<Note> {
         let path = workspace.display(self.at.path());
         let note = |(index, done): (usize, &EditOutcome)| {
             let EditOutcome::AlreadyApplied { line } = done else { return None };
@@ -187,7 +194,10 @@ impl EditedFile {
             };
             Some(note.with_text("path", &path).with_text("line", line.to_string()))
         };
-        self.outcomes.iter().enumerate().filter_map(note).collect()
+        let unchanged = self
+            .is_replaced_by_same_text()
+            .then(|| Note::new("unchanged").with_text("path", &path));
+        self.outcomes.iter().enumerate().filter_map(note).chain(unchanged).collect()
     }
 
     pub(super) fn file_write(&self) -> FileWrite<'_> {
@@ -214,6 +224,9 @@ impl EditedFile {
     pub(super) fn describe_outcomes(&self, workspace: &Workspace) -> (usize, String) {
         let path = workspace.display(self.at.path());
         let (mut places, mut text) = (0, String::new());
+        if self.is_replaced_by_same_text() {
+            return (places, text);
+        }
         for done in &self.outcomes {
             match done {
                 EditOutcome::Replaced { places: more, match_kind: rung } => {
@@ -222,7 +235,7 @@ impl EditedFile {
                         text.push_str(&format!("In {path}, {how}.\n"));
                     }
                 }
-                // `already_applied_notes` reports these outcomes.
+                // `no_effect_notes` reports these outcomes.
                 EditOutcome::AlreadyApplied { .. } => {}
             }
         }

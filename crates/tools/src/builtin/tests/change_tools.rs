@@ -13,6 +13,7 @@ use crate::builtin::move_path::MovePath;
 use crate::builtin::write_file::WriteFile;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::read::read_excerpt;
+use crate::files::system::HasFileId as _;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_workspace_with_undo};
 use crate::limits::MAX_EDITS_PER_CALL;
 use crate::note::Note;
@@ -296,5 +297,35 @@ async fn the_patch_file_of_a_rejected_change_is_deleted() {
         let files: usize =
             sessions.map(|session| std::fs::read_dir(session).unwrap().count()).sum();
         assert_eq!(files, usize::from(is_made), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_changes_no_byte_is_reported_and_needs_no_permission() {
+    let unchanged = "Nothing was changed in f: its content stays the same.";
+    let kept = "The file keeps its line ends (CRLF).";
+    let there_and_back = [
+        json!({ "old_text": "two", "new_text": "2" }),
+        json!({ "old_text": "2", "new_text": "two" }),
+    ];
+    for (tool, args, notes) in [
+        ("write_file", json!({ "path": "f", "content": "one\r\ntwo\r\n" }), &[unchanged][..]),
+        ("write_file", json!({ "path": "f", "content": "one\ntwo\n" }), &[unchanged, kept]),
+        ("edit_file", json!({ "path": "f", "edits": there_and_back }), &[unchanged]),
+    ] {
+        let tree = test_workspace_with_undo(&[("f", "one\r\ntwo\r\n")]);
+        let (file, workspace) = (tree.path("f"), Arc::new(tree.workspace));
+        let before = std::fs::metadata(&file).unwrap();
+        let client = |session: &SessionHandle| AnsweringClient(session.clone(), "reject");
+        let context = Context::new(workspace.clone());
+        let (ended, report) = run_whole_call(client, context, tool, args).await;
+        let text = ended.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(text, notes.join(" "), "{tool}");
+        let shown = format!("{:?}", report.content);
+        assert!(shown.contains(unchanged) && !shown.contains("Change("), "{tool}: {shown}");
+        assert!(workspace.undo_store().last().is_none(), "{tool}");
+        // A write would replace the file by another file.
+        let after = std::fs::metadata(&file).unwrap();
+        assert_eq!(after.file_id().unwrap(), before.file_id().unwrap(), "{tool}");
     }
 }
