@@ -11,7 +11,7 @@ use pretty_assertions::assert_eq;
 use crate::harness::scratch::Scratch;
 use crate::harness::script::Model;
 use crate::harness::session::call_text;
-use crate::harness::{Agent, Options, SANDBOX};
+use crate::harness::{Agent, Options, PermissionReply, SANDBOX};
 use crate::previews::{Random, entries, random_commands, random_seed};
 use crate::sandbox::has_namespaces;
 
@@ -209,5 +209,26 @@ async fn a_restored_file_has_its_old_mode() {
     agent.turn("run rm a.txt").await;
     agent.turn("undo").await;
     assert_eq!(mode(&agent), 0o640);
+    agent.finish().await;
+}
+
+/// Clients show two equal texts as a change of all lines.
+#[tokio::test]
+async fn the_undo_of_a_mode_names_both_modes_and_shows_no_diff() {
+    let mut agent = ready(Scratch::new(), PermissionReply::SelectId("allow"), None).await;
+    for undo in ["undo", "/rewind 3"] {
+        agent.turn("run chmod 755 a.txt").await;
+        agent.turn(undo).await;
+        let texts =
+            agent.session().calls().last().unwrap().content.iter().filter(
+                |item| matches!(item, ToolCallContent::Diff(diff) if diff.old_text.is_some()),
+            );
+        assert_eq!(texts.count(), 0, "{undo}");
+        let card = call_text(agent.session().calls().last().unwrap());
+        let note = "The file permissions of a.txt change from 755 to 644.";
+        assert!(card.contains(note), "{undo}: {card}");
+        let mode = fs::metadata(agent.scratch.path("a.txt")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644, "{undo}");
+    }
     agent.finish().await;
 }

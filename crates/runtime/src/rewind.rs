@@ -316,6 +316,9 @@ impl SessionRewindPlan {
                 text.push_str(&format!("\n{what}: {}.", path_list_text(&paths)));
             }
         }
+        for note in self.files.mode_notes(workspace).iter().take(MAX_NAMED_PATHS) {
+            text.push_str(&format!("\n{note}"));
+        }
         for kept in self.kept().iter().take(MAX_NAMED_PATHS) {
             text.push_str(&format!("\n{}", kept.note(workspace)));
         }
@@ -498,7 +501,8 @@ impl Tool for RewindTool {
         let first = Note::new("rewind-removes").with_text("prompt", args.prompt.to_string());
         let kept = plan.kept().iter().take(MAX_NAMED_PATHS);
         let kept = kept.map(|kept| kept.note(&invocation.context.workspace));
-        let notes = [first].into_iter().chain(kept).collect();
+        let modes = plan.files.mode_notes(&invocation.context.workspace).into_iter();
+        let notes = [first].into_iter().chain(modes.take(MAX_NAMED_PATHS)).chain(kept).collect();
         let pre_image = plan.files.fingerprint().to_vec();
         let effects = plan.effects().always_ask();
         let mut preview = ToolPreview::new(plan).with_effects(effects).with_changes(changes);

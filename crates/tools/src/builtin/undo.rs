@@ -96,7 +96,7 @@ impl Tool for Undo {
             let late = workspace.take_late_writes().into_iter();
             let late = late.map(|late| late.note(workspace.display(&late.path)));
             let protection = undoing.crash_protection();
-            let notes = skipped_notes(&undoing, workspace).into_iter().chain(late);
+            let notes = undo_notes(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());
             let notes = notes.chain(directories_note(&undoing, workspace));
             let is_torn_by_crash = protection.can_crash_mix_contents();
@@ -124,15 +124,15 @@ impl Tool for Undo {
         let run = invocation.context.run_blocking(move |workspace| {
             let paths: Vec<_> =
                 undoing.affected_paths().map(|(path, _)| workspace.display(path)).collect();
-            let staying = skipped_notes(&undoing, workspace);
-            let staying: Vec<_> = staying.iter().map(Note::to_string).collect();
+            let notes: Vec<_> =
+                undo_notes(&undoing, workspace).iter().map(Note::to_string).collect();
             let keeps_files = undoing.keeps_files();
             undoing.run(workspace)?;
             let mut text = match &paths[..] {
                 [] => String::new(),
                 paths => format!("Took back the last change, of {}.\n", paths.join(", ")),
             };
-            text.push_str(&staying.join("\n"));
+            text.push_str(&notes.join("\n"));
             if let Some(folder) = workspace.undo_store().session_folder().filter(|_| keeps_files) {
                 let folder = path_text(&folder);
                 text.push_str(&format!(
@@ -154,17 +154,20 @@ fn directories_note(undoing: &UndoPlan, workspace: &Workspace) -> Option<Note> {
     is_only.then(|| Note::new("removes-empty").with_text("paths", directories.join(", ")))
 }
 
-/// Returns notes about the parts of the last change that cannot be undone.
-fn skipped_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
+/// Returns notes about the modes that change, and about the parts of the last change that cannot be
+/// undone.
+fn undo_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
     let note = |SkippedRestore { path, reason: why, backup: kept }: &SkippedRestore| {
         let key = if kept.is_some() { "stays-kept" } else { "stays" };
         let note = Note::new(key).with_text("path", workspace.display(path));
         let note = note.with_notes("why", [why.clone()], "");
         kept.iter().fold(note, |note, kept| note.with_text("kept", path_text(kept)))
     };
-    let mut notes: Vec<_> = undoing.skipped().map(note).collect();
-    if !notes.is_empty() {
-        notes.push(Note::new("undo-before"));
+    let mut skipped: Vec<_> = undoing.skipped().map(note).collect();
+    if !skipped.is_empty() {
+        skipped.push(Note::new("undo-before"));
     }
-    notes
+    let modes = undoing.mode_changes();
+    let modes = modes.filter_map(|(path, modes)| modes.note(workspace.display(path)));
+    modes.chain(skipped).collect()
 }

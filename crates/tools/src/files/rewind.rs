@@ -6,10 +6,11 @@ mod forecast;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use acp_types::FileChange;
+use acp_types::{FileChange, Operation};
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
+use crate::files::state::undo_entry::ModeChange;
 use crate::files::undo::{self, UndoPlan};
 use crate::files::workspace::Workspace;
 use crate::note::Note;
@@ -43,6 +44,8 @@ pub struct RewindPlan {
     /// The paths that the undone calls changed.
     paths: BTreeSet<PathBuf>,
     changes: Vec<FileChange>,
+    /// The files whose mode changes.
+    modes: Vec<(PathBuf, ModeChange)>,
     kept: Vec<KeptFile>,
     /// Whether the rewind keeps files that it removes or replaces.
     keeps_replaced_files: bool,
@@ -100,6 +103,10 @@ impl RewindPlan {
             paths.insert(path);
         }
         let changes = forecast.changes(&mut fingerprint)?;
+        let modified = changes.iter().filter(|change| change.operation == Operation::Modify);
+        let modes = modified
+            .filter_map(|change| Some((change.path.clone(), forecast.mode_change(&change.path)?)))
+            .collect();
         let Forecast { mut kept, keeps_replaced_files, .. } = forecast;
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         kept.dedup();
@@ -109,7 +116,7 @@ impl RewindPlan {
             fingerprint.extend(ContentHash::of_bytes(&text).as_bytes());
         }
         let fingerprint = ContentHash::of_bytes(&fingerprint).as_bytes().to_vec();
-        Ok(Self { prompt, entries, paths, changes, kept, keeps_replaced_files, fingerprint })
+        Ok(Self { prompt, entries, paths, changes, modes, kept, keeps_replaced_files, fingerprint })
     }
 
     /// Returns the path of each file that a call changed since the prompt.
@@ -121,6 +128,12 @@ impl RewindPlan {
     #[must_use]
     pub fn changes(&self) -> &[FileChange] {
         &self.changes
+    }
+
+    /// Returns notes on the changes of file permissions, which the changes do not show.
+    pub fn mode_notes(&self, workspace: &Workspace) -> Vec<Note> {
+        let modes = self.modes.iter();
+        modes.filter_map(|(path, modes)| modes.note(workspace.display(path))).collect()
     }
 
     /// Returns the files that stay as they are.

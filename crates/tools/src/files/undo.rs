@@ -177,6 +177,14 @@ impl UndoPlan {
         })
     }
 
+    /// Returns the changes of permission bits that undoing would cause.
+    pub(crate) fn mode_changes(&self) -> impl Iterator<Item = (&Path, ModeChange)> {
+        self.actions.iter().filter_map(|action| match action {
+            UndoAction::Rewrite { at, modes: Some(modes), .. } => Some((at.path(), *modes)),
+            _ => None,
+        })
+    }
+
     /// Returns the directories that the change created. The undo removes them if they are empty.
     pub(crate) fn created_directories(&self) -> impl Iterator<Item = &WorkspacePath> {
         self.actions.iter().filter_map(|action| match action {
@@ -505,10 +513,12 @@ impl UndoAction {
         }
     }
 
-    /// Returns the file change that the undo would cause. Returns `None` for a directory.
+    /// Returns the file change that the undo would cause. Returns `None` for a directory, and for a
+    /// file of which at most the mode changes.
     fn file_change(&self) -> Option<FileChange> {
         match self {
             Self::Remove(found) => Some(found.deletion_change()),
+            Self::Rewrite { now, before, .. } if now == before => None,
             Self::Rewrite { at, now, before, .. } => {
                 let text = |bytes: &[u8]| DecodedText::decode("", bytes.to_vec()).ok();
                 Some(match (text(now), text(before)) {

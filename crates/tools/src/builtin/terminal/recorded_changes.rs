@@ -13,7 +13,7 @@ use callboard_text::path_text;
 
 use crate::error::ToolError;
 use crate::files::snapshot::{NoSnapshot, RecordedChanges, Snapshot};
-use crate::files::state::undo_entry::{FileOperation, ModeChange};
+use crate::files::state::undo_entry::FileOperation;
 use crate::files::workspace::Workspace;
 use crate::files::workspace::open::read_link;
 use crate::limits::{
@@ -171,12 +171,8 @@ fn other_changes(changes: &RecordedChanges, workspace: &Workspace) -> Vec<Note> 
                 let at = workspace.locate_without_following(path).ok()?;
                 Some(note("preview-link").with_text("target", path_text(&read_link(&at)?)))
             }
-            FileOperation::Replaced {
-                modes: Some(ModeChange { before: Some(before), after }),
-                ..
-            } => {
-                let note = note("preview-mode").with_text("before", format!("{before:o}"));
-                Some(note.with_text("after", format!("{after:o}")))
+            FileOperation::Replaced { modes: Some(modes), .. } => {
+                modes.note(workspace.display(path))
             }
             _ => None,
         }

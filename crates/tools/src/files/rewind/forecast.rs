@@ -15,8 +15,8 @@ use super::KeptFile;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
-use crate::files::state::undo_entry::{FileOperation, UndoEntry};
-use crate::files::system::read_to_cap;
+use crate::files::state::undo_entry::{FileOperation, ModeChange, UndoEntry};
+use crate::files::system::{mode_bits, read_to_cap};
 use crate::files::undo;
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_DIFF_TIME, MAX_REWIND_PATHS, MAX_WHOLE_FILE_BYTES};
@@ -29,8 +29,8 @@ pub(super) struct Forecast<'a> {
     /// path will not exist. If the map does not contain a path, the nearest parent in the map
     /// determines its place.
     places: BTreeMap<PathBuf, Option<PathBuf>>,
-    /// The files whose mode changes.
-    changed_modes: BTreeSet<PathBuf>,
+    /// The changes of modes. An undo restores a mode only if no other program has changed it.
+    changed_modes: BTreeMap<PathBuf, ModeChange>,
     pub(super) kept: Vec<KeptFile>,
     /// Whether an undo keeps content that it removes or replaces.
     pub(super) keeps_replaced_files: bool,
@@ -38,7 +38,7 @@ pub(super) struct Forecast<'a> {
 
 impl<'a> Forecast<'a> {
     pub(super) fn new(workspace: &'a Workspace) -> Self {
-        let (places, changed_modes) = (BTreeMap::new(), BTreeSet::new());
+        let (places, changed_modes) = (BTreeMap::new(), BTreeMap::new());
         Self { workspace, places, changed_modes, kept: Vec::new(), keeps_replaced_files: false }
     }
 
@@ -67,8 +67,8 @@ impl<'a> Forecast<'a> {
             }
             FileOperation::Replaced { path, backup, modes, .. } => {
                 let path = self.followed_path(path);
-                if modes.is_some_and(|modes| modes.before != Some(modes.after)) {
-                    self.changed_modes.insert(path.clone());
+                if let Some(reverted) = modes.and_then(ModeChange::reverted) {
+                    self.revert_mode(&path, reverted);
                 }
                 self.set_place(path, store.backup_path(backup));
             }
@@ -87,6 +87,23 @@ impl<'a> Forecast<'a> {
             }
             FileOperation::Unrecoverable { .. } => {}
         }
+    }
+
+    fn revert_mode(&mut self, path: &Path, reverted: ModeChange) {
+        let earlier = self.changed_modes.get(path);
+        let now = || fs::metadata(path).ok().map(|found| mode_bits(&found));
+        let before = earlier.map_or_else(now, |earlier| earlier.before);
+        let last = earlier.map(|earlier| earlier.after).or(before);
+        if last == reverted.before {
+            let change = ModeChange { before, after: reverted.after };
+            self.changed_modes.insert(path.to_owned(), change);
+        }
+    }
+
+    /// Returns the change of a file's mode that the rewind would cause.
+    pub(super) fn mode_change(&self, path: &Path) -> Option<ModeChange> {
+        let change = self.changed_modes.get(path).copied();
+        change.filter(|modes| modes.before != Some(modes.after))
     }
 
     /// Returns the reason if an operation cannot be undone. The reason is the key of a message.
@@ -319,7 +336,11 @@ impl<'a> Forecast<'a> {
                 // reported as changes of the files in it.
                 (_, Content::Missing) if self.is_moved_away(path) || is_directory(path) => {}
                 (_, Content::Missing) => changes.push(change(path, Operation::Delete, &now, &then)),
-                (now, then) if now == then && !self.changed_modes.contains(path) => {}
+                (now, then) if now == then => {
+                    // The texts are left out, because clients show two equal texts as a change.
+                    let is_changed = self.mode_change(path).is_some();
+                    changes.extend(is_changed.then(|| FileChange::new(Operation::Modify, path)));
+                }
                 _ => changes.push(change(path, Operation::Modify, &now, &then)),
             }
             if changes.len() > before {

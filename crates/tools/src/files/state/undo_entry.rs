@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::files::content_hash::ContentHash;
+use crate::note::Note;
 
 /// The operations of one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +95,15 @@ impl ModeChange {
     /// Returns the change that restores the mode. Returns `None` if the file did not exist.
     pub(crate) fn reverted(self) -> Option<Self> {
         Some(Self { before: Some(self.after), after: self.before? })
+    }
+
+    /// Returns a note with both modes. Returns `None` if the file did not exist, or if the mode is
+    /// the same.
+    pub(crate) fn note(self, path: String) -> Option<Note> {
+        let before = self.before.filter(|before| *before != self.after)?;
+        let note = Note::new("preview-mode").with_text("path", path);
+        let note = note.with_text("before", format!("{before:o}"));
+        Some(note.with_text("after", format!("{:o}", self.after)))
     }
 }
 

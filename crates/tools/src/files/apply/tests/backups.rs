@@ -149,7 +149,7 @@ fn undo_restores_a_mode_unless_another_program_has_changed_it() {
         fs::set_permissions(test.path("a"), Permissions::from_mode(now)).unwrap();
         let plan = RewindPlan::before_prompt(&test.workspace, 0).unwrap();
         let paths: Vec<_> = plan.changes().iter().map(|change| change.path.clone()).collect();
-        assert_eq!(paths, [test.path("a")]);
+        assert_eq!(paths.is_empty(), now == expected, "{paths:?}");
         undo(&test.workspace).unwrap();
         assert_eq!(mode(test.path("a")), expected);
     }
