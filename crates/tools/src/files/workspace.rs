@@ -576,7 +576,7 @@ impl Workspace {
         if error.kind() == io::ErrorKind::NotFound && !self.is_outside(at) {
             return not_found_failure(at).into();
         }
-        explain_path_error(&at.given, error)
+        explain_path_error(self, &at.given, &at.path, error)
     }
 
     /// Judges by a session's rules whether a file may be read that no call reads, e.g. to show a

@@ -14,14 +14,27 @@ use crate::error::{ErrorCode, PathSuggestions, ToolError, ToolFailure};
 use crate::files::system::Dir;
 use crate::limits::{MAX_NAMES_COMPARED, MAX_SIMILAR_NAMES};
 
-/// Converts an I/O error for a path that could not be resolved in the workspace.
-pub(super) fn explain_path_error(given: &str, error: &io::Error) -> ToolError {
+/// Converts an I/O error for a path that could not be resolved in the workspace. `path` is the
+/// absolute path.
+pub(super) fn explain_path_error(
+    workspace: &Workspace,
+    given: &str,
+    path: &Path,
+    error: &io::Error,
+) -> ToolError {
     let (code, message) = match error.kind() {
         io::ErrorKind::NotFound => (ErrorCode::NotFound, format!("{given} does not exist")),
-        io::ErrorKind::NotADirectory => (
-            ErrorCode::NotADirectory,
-            format!("{given} is not a directory, or one of its parents is not a directory"),
-        ),
+        io::ErrorKind::NotADirectory => {
+            let is_file = |path: &&Path| path.metadata().is_ok_and(|found| !found.is_dir());
+            let message = match path.ancestors().find(is_file) {
+                Some(file) if file != path => {
+                    let file = workspace.display(file);
+                    format!("{given} cannot exist, because {file} is not a directory")
+                }
+                _ => format!("{given} is not a directory"),
+            };
+            (ErrorCode::NotADirectory, message)
+        }
         io::ErrorKind::IsADirectory => return is_a_directory_error(given),
         io::ErrorKind::CrossesDevices => (
             ErrorCode::OutsideRoots,

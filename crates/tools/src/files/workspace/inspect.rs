@@ -39,7 +39,7 @@ pub(super) fn follow_links_and_record_file(
     given: &str,
     named: PathBuf,
 ) -> Result<WorkspacePath, ToolError> {
-    let explain = |error: io::Error| explain_path_error(given, &error);
+    let explain = |error: io::Error| explain_path_error(workspace, given, &named, &error);
     let placed = workspace.locate_in_roots(given, &named);
     let whole = placed.as_ref().map_or_else(|| named.clone(), |at| workspace.real_path(at));
     let real = canonicalize_existing(&whole).map_err(explain)?;
@@ -75,7 +75,7 @@ fn pin_outside_roots(
         Err(error) if is_proc_link_refusal(&error) => {
             return Err(outside_roots_error(workspace, given));
         }
-        Err(error) => return Err(explain_path_error(given, &error)),
+        Err(error) => return Err(explain_path_error(workspace, given, whole, &error)),
     };
     if matches!(kind, Some(FileKind::Link | FileKind::Special)) {
         return Err(not_a_file_error(given));
@@ -85,8 +85,8 @@ fn pin_outside_roots(
         _ => real.ancestors().skip(1).find(|above| above.is_dir()),
     };
     let base = base.ok_or_else(|| outside_roots_error(workspace, given))?;
-    let root =
-        WorkspaceRoot::pin_real_path(base).map_err(|error| explain_path_error(given, &error))?;
+    let root = WorkspaceRoot::pin_real_path(base)
+        .map_err(|error| explain_path_error(workspace, given, base, &error))?;
     if root.pinned.is_procfs() {
         return Err(outside_roots_error(workspace, given));
     }

@@ -121,6 +121,19 @@ fn links_are_followed_inside_the_roots_only() {
     }
 }
 
+#[test]
+fn an_error_names_the_file_that_has_the_place_of_a_directory() {
+    let tree = test_workspace(&[("real/f", "")]);
+    for given in ["real/f/x", "real/f/x/y"] {
+        let expected = format!("{given} cannot exist, because real/f is not a directory");
+        let inspected = tree.workspace.resolve_and_follow_links(given).unwrap_err();
+        let opened = tree.workspace.open_read(&tree.resolve(given)).unwrap_err();
+        assert_eq!([inspected, opened].map(|error| error.to_string()), [&*expected, &expected]);
+    }
+    let listed = tree.workspace.open_dir(&tree.resolve("real/f")).unwrap_err();
+    assert_eq!(listed.to_string(), "real/f is not a directory");
+}
+
 #[cfg(unix)]
 #[test]
 fn canonicalize_returns_the_file_that_would_be_written() {
