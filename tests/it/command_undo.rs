@@ -232,3 +232,21 @@ async fn the_undo_of_a_mode_names_both_modes_and_shows_no_diff() {
     }
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn an_undo_names_the_folders_that_it_does_not_remove() {
+    let mut agent = ready(Scratch::new(), PermissionReply::SelectId("allow"), None).await;
+    for (undo, note) in [
+        ("undo", "These folders are left, because they are not empty or cannot be removed: new"),
+        ("/rewind 3", "new is left unchanged: it is a folder that is not empty."),
+    ] {
+        agent.turn("run mkdir -p new/inner; echo n > new/n.txt").await;
+        fs::write(agent.scratch.path("new/theirs.txt"), "of another program").unwrap();
+        agent.turn(undo).await;
+        let card = call_text(agent.session().calls().last().unwrap());
+        assert!(card.contains(note), "{undo}: {card}");
+        assert_eq!(entries(&agent.scratch.path("new")).len(), 1, "{undo}");
+        fs::remove_dir_all(agent.scratch.path("new")).unwrap();
+    }
+    agent.finish().await;
+}

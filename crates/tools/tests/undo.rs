@@ -159,7 +159,7 @@ impl Tree {
     }
 
     fn undo(&self) -> Result<(), ToolError> {
-        UndoPlan::for_last_change(&self.workspace)?.run(&self.workspace)
+        UndoPlan::for_last_change(&self.workspace)?.run(&self.workspace).map(drop)
     }
 
     /// Returns every entry with its mode, its link count and its bytes.

@@ -1,5 +1,7 @@
 //! `undo`: reverts the last file change that the session made.
 
+use std::path::PathBuf;
+
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::ToolKind;
 use callboard_text::path_text;
@@ -127,12 +129,16 @@ impl Tool for Undo {
             let notes: Vec<_> =
                 undo_notes(&undoing, workspace).iter().map(Note::to_string).collect();
             let keeps_files = undoing.keeps_files();
-            undoing.run(workspace)?;
+            let kept = undoing.run(workspace)?;
+            let kept = workspace
+                .display_first(kept.iter().map(PathBuf::as_path))
+                .map(|names| Note::new("stays-folders").with_text("names", names));
             let mut text = match &paths[..] {
                 [] => String::new(),
                 paths => format!("Took back the last change, of {}.\n", paths.join(", ")),
             };
-            text.push_str(&notes.join("\n"));
+            let notes = notes.into_iter().chain(kept.iter().map(Note::to_string));
+            text.push_str(&notes.collect::<Vec<_>>().join("\n"));
             if let Some(folder) = workspace.undo_store().session_folder().filter(|_| keeps_files) {
                 let folder = path_text(&folder);
                 text.push_str(&format!(
@@ -140,9 +146,11 @@ impl Tool for Undo {
                 ));
             }
             let raw = Some(json!({ "paths": paths }));
-            Ok(ToolOutput { text, raw_output: raw, ..ToolOutput::default() })
+            Ok((kept, ToolOutput { text, raw_output: raw, ..ToolOutput::default() }))
         });
-        run.await
+        let (kept, output) = run.await?;
+        kept.iter().for_each(|note| invocation.append_note(note));
+        Ok(output)
     }
 }
 

@@ -52,11 +52,12 @@ pub struct RewindPlan {
     fingerprint: Vec<u8>,
 }
 
-/// A file that stays as it is, although a call changed it since the prompt.
+/// A file that stays as it is, although a call changed it and this change should be undone. Also a
+/// folder that a call created and that is not removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptFile {
-    /// The path of the file.
+    /// The path of the file or folder.
     pub path: PathBuf,
     /// The reason, as a clause for the end of a sentence about the file.
     pub reason: Note,

@@ -226,22 +226,23 @@ impl UndoPlan {
 
     /// Undoes the change except for the skipped files. If a step fails, nothing is undone. After a
     /// successful undo, the previous change is the last change of the session, even if all files
-    /// were skipped.
+    /// were skipped. Returns the created directories that stay because they are not empty or cannot
+    /// be removed.
     ///
     /// # Errors
     ///
     /// `changed_since_preview` if a file was changed since the preview; `io`.
-    pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
+    pub fn run(self, workspace: &Workspace) -> Result<Vec<PathBuf>, ToolError> {
         let undo = workspace.undo_store();
         let Some(step) = undo.claim_last_entry(self.number) else {
             let message = "Another change was made meanwhile. Preview the undo again.";
             return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
         };
         match self.undo_all(workspace) {
-            Ok(replaced) => {
+            Ok((replaced, kept_directories)) => {
                 let left = self.unrestored(workspace);
                 undo.discard_backups_except(self.number, &step, left, replaced);
-                Ok(())
+                Ok(kept_directories)
             }
             Err(error) => {
                 undo.put_back_entry(self.number, step);
@@ -268,8 +269,11 @@ impl UndoPlan {
     }
 
     /// Undoes everything. Returns the backups of the files that the undo of a command has removed
-    /// or replaced.
-    fn undo_all(&self, workspace: &Workspace) -> Result<Vec<FileOperation>, ToolError> {
+    /// or replaced, and the directories that could not be removed.
+    fn undo_all(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<(Vec<FileOperation>, Vec<PathBuf>), ToolError> {
         let store = workspace.undo_store();
         let (mut replaced, mut undone) = (Vec::new(), UndoneSteps::default());
         let kept = match self.is_of_command {
@@ -292,7 +296,7 @@ impl UndoPlan {
                 store.remove(&backup);
             }
         }
-        Ok(replaced)
+        Ok((replaced, undone.kept_directories))
     }
 
     /// Creates backups of the files that will be rewritten, and adds them to `kept`.
@@ -543,6 +547,7 @@ impl UndoAction {
 pub(super) const REASON_NOT_KEPT: &str = "stays-not-kept";
 pub(super) const REASON_NOT_PERMITTED: &str = "stays-not-permitted";
 pub(super) const REASON_CHANGED: &str = "stays-changed";
+pub(super) const REASON_NOT_EMPTY: &str = "stays-not-empty";
 pub(super) const REASON_GONE: &str = "stays-gone";
 pub(super) const REASON_NAME_TAKEN: &str = "stays-taken";
 pub(super) const REASON_FOLDER_TAKEN: &str = "stays-folder-taken";

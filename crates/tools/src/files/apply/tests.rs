@@ -49,7 +49,7 @@ fn apply(workspace: &Workspace, changes: &[PathChange]) -> Result<(), ToolError>
 fn undo(workspace: &Workspace) -> Result<(), ToolError> {
     let plan = UndoPlan::for_last_change(workspace)?;
     assert_eq!(plan.skipped().collect::<Vec<_>>(), Vec::<&_>::new());
-    plan.run(workspace)
+    plan.run(workspace).map(drop)
 }
 
 fn journals(test: &TestWorkspace) -> usize {

@@ -36,7 +36,7 @@ fn write(tree: &TestWorkspace, path: &str, text: &str) -> Result<(), ToolError> 
 }
 
 fn undo(tree: &TestWorkspace) -> Result<(), ToolError> {
-    UndoPlan::for_last_change(&tree.workspace)?.run(&tree.workspace)
+    UndoPlan::for_last_change(&tree.workspace)?.run(&tree.workspace).map(drop)
 }
 
 /// Returns the bytes and the mode of each file in a folder.

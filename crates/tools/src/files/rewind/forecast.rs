@@ -79,10 +79,14 @@ impl<'a> Forecast<'a> {
                 self.move_back(&self.real_path(to), self.real_path(from));
             }
             FileOperation::CreatedDirectory(path) => {
-                if self.is_empty_directory(&self.real_path(path)) {
+                let real = self.real_path(path);
+                if self.is_empty_directory(&real) {
                     // Do not use `set_place`, which would remove the entries of the paths in this
                     // directory. Each of these paths is a change to report.
-                    self.places.insert(self.real_path(path), None);
+                    self.places.insert(real, None);
+                } else if self.exists(&real) {
+                    let reason = Note::new(undo::REASON_NOT_EMPTY);
+                    self.kept.push(KeptFile { path: path.clone(), reason });
                 }
             }
             FileOperation::Unrecoverable { .. } => {}

@@ -1,6 +1,7 @@
 //! The steps of an undo that were done so far, and their reversal after a failure.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::error::ToolError;
 use crate::files::remove::{ExistingEntry, changed_error};
@@ -15,6 +16,8 @@ pub(super) struct UndoneSteps<'a> {
     pub(super) removed: Vec<(&'a ExistingEntry, Backup)>,
     /// The removed directories with their modes.
     directories: Vec<(&'a WorkspacePath, Option<u32>)>,
+    /// The directories that could not be removed.
+    pub(super) kept_directories: Vec<PathBuf>,
     restored: Vec<RestoredEntry<'a>>,
 }
 
@@ -27,12 +30,14 @@ struct RestoredEntry<'a> {
 }
 
 impl<'a> UndoneSteps<'a> {
-    /// Removes a directory if it is empty.
+    /// Removes a directory if it is empty. Otherwise adds it to `kept_directories`.
     pub(super) fn remove_directory_if_empty(&mut self, at: &'a WorkspacePath) {
         let dir = at.root.pinned.open_dir_without_links(&at.path_in_root);
         let mode = dir.and_then(|dir| dir.mode_bits()).ok();
-        if open::remove_empty_dir(at).is_ok() {
-            self.directories.push((at, mode));
+        match open::remove_empty_dir(at).map_err(|error| error.kind()) {
+            Ok(()) => self.directories.push((at, mode)),
+            Err(io::ErrorKind::NotFound) => {}
+            Err(_) => self.kept_directories.push(at.path().to_owned()),
         }
     }
 
