@@ -69,6 +69,34 @@ fn only_the_write_of_a_too_large_file_fails() {
     assert!(printed.contains("SIGXFSZ") || printed.contains("153"), "{printed}");
 }
 
+/// The shell removes its current folder.
+#[test]
+fn a_removed_current_folder_is_named_as_the_cause() {
+    let scratch = Scratch::new();
+    for (args, is_needed) in [
+        (&["sessions"][..], true),
+        (&["sessions", "search", "word"], true),
+        (&["sessions", "--all"], false),
+        (&["sandbox", "run", "--", "true"], true),
+        (&["exec", "--model", "direct", "list"], true),
+    ] {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "mkdir gone && cd gone && rmdir ../gone; exec \"$0\" \"$@\"",
+            CALLBOARD,
+        ]);
+        command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let printed = unwrapped_text(&[output.stdout, output.stderr].concat());
+        let says = printed.contains("the current folder no longer exists");
+        // A system without a sandbox reports this first.
+        let has_no_sandbox = args[0] == "sandbox" && printed.contains("Sandbox: none");
+        assert_eq!(says, is_needed && !has_no_sandbox, "{args:?}: {printed}");
+        assert_eq!(output.status.success(), !is_needed, "{args:?}: {printed}");
+    }
+}
+
 #[test]
 fn without_proc_a_command_names_the_cause() {
     if may_mount() {

@@ -10,7 +10,8 @@ mod sessions;
 mod subcommands;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -63,7 +64,7 @@ fn run_command(cli: Cli) -> ExitCode {
             run_with_logging(sandbox::diagnose_sandbox)
         }
         Some(Command::CheckWire { files }) => run_with_logging(|| check_wire::check_files(&files)),
-        None if !cli.serve.setup && std::io::stdin().is_terminal() => print_help(),
+        None if !cli.serve.setup && io::stdin().is_terminal() => print_help(),
         None => run_acp(cli.serve),
     }
 }
@@ -138,13 +139,25 @@ fn run_exec(args: ExecArgs) -> ExitCode {
     })
 }
 
+/// Returns a folder that the user has named as an absolute path, or else the current folder.
+///
+/// # Errors
+///
+/// Returns a message for the user, e.g. if the current folder was removed.
+fn absolute_or_current_folder(named: Option<PathBuf>) -> Result<PathBuf, String> {
+    let folder = named.map_or_else(std::env::current_dir, std::path::absolute);
+    folder.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            "the current folder no longer exists; change to another folder, and try again".into()
+        }
+        _ => format!("cannot find the current folder: {error}"),
+    })
+}
+
 /// Prepares a run of `exec`: first finds the model, then reads standard input. No call starts
 /// before the prompt is read.
 async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
-    let cwd = args.cwd.map_or_else(std::env::current_dir, std::path::absolute);
-    let cwd = cwd.map_err(|error| {
-        print_error_and_fail(&format!("cannot find the working directory: {error}"))
-    })?;
+    let cwd = absolute_or_current_folder(args.cwd).map_err(|why| print_error_and_fail(&why))?;
     let (model_flag, mode_flag) = (args.flags.model.clone(), args.flags.mode);
     let (agent, model) = subcommands::create_exec_agent(args.flags).await?;
     let agent = agent.with_project_permission_options();

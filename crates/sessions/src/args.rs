@@ -14,6 +14,20 @@ pub struct SessionsArgs {
     pub(crate) list: ListArgs,
 }
 
+impl SessionsArgs {
+    /// Returns whether the subcommand lists or searches the sessions of the current folder only.
+    #[must_use]
+    pub fn needs_current_folder(&self) -> bool {
+        match &self.command {
+            None => !self.list.all,
+            Some(SessionsCommand::List(scope) | SessionsCommand::Search { scope, .. }) => {
+                !scope.all
+            }
+            Some(_) => false,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List the sessions of this folder, newest first.

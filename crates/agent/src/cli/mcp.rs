@@ -28,8 +28,8 @@ use super::mcp_login::{run_mcp_login, run_mcp_logout};
 use super::sandbox::project_workspace;
 use super::subcommands::{SANDBOX_REMEDY, print_redacted, process_env};
 use super::{
-    block_on_and_shut_down, print_error, print_error_and_fail, print_unusable_error,
-    wait_for_first_signal,
+    absolute_or_current_folder, block_on_and_shut_down, print_error, print_error_and_fail,
+    print_unusable_error, wait_for_first_signal,
 };
 use crate::config::{Config, Flags, SourcedValue, add_mcp_server, remove_mcp_server};
 use crate::limits::{MAX_SHOWN_DESCRIPTION_BYTES, MAX_SHOWN_FAILURE_BYTES};
@@ -258,11 +258,9 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
         Some(name) if servers.is_empty() => return print_unknown_server(name),
         _ => {}
     }
-    let cwd = match std::env::current_dir() {
+    let cwd = match absolute_or_current_folder(None) {
         Ok(cwd) => cwd,
-        Err(error) => {
-            return print_error_and_fail(&format!("cannot find the working directory: {error}"));
-        }
+        Err(why) => return print_error_and_fail(&why),
     };
     block_on_and_shut_down(start_and_report(servers, cwd, is_json))
 }

@@ -15,7 +15,9 @@ use callboard_sandbox::{
 use callboard_text::escape_invisible;
 
 use super::subcommands::{guarded_config_paths, process_env};
-use super::{block_on_and_shut_down, print_error_and_fail, print_unusable_error};
+use super::{
+    absolute_or_current_folder, block_on_and_shut_down, print_error_and_fail, print_unusable_error,
+};
 use crate::user_folders;
 
 /// Runs a command in the sandbox of a project folder. Returns the exit code of the command.
@@ -75,7 +77,7 @@ fn project_policy(
     // `home_dir` falls back to the user database, so the keys in the home folder stay masked even
     // if `HOME` is not set.
     let home = std::env::home_dir().filter(|home| home.is_absolute());
-    let cwd = cwd.map_or_else(std::env::current_dir, std::path::absolute)?;
+    let cwd = absolute_or_current_folder(cwd)?;
     let workspace = project_workspace(cwd.clone())?;
     Ok((cwd, sandbox_policy(&workspace, home.as_deref())))
 }

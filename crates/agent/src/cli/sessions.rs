@@ -13,7 +13,7 @@ use callboard_sessions::{
 use callboard_text::escape_invisible;
 
 use super::subcommands::process_env;
-use super::{print_error, print_error_and_fail, print_unusable_error};
+use super::{absolute_or_current_folder, print_error, print_error_and_fail, print_unusable_error};
 use crate::config::{Config, Flags};
 use crate::key_store::KeyStore;
 use crate::session_store;
@@ -39,7 +39,11 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
         Ok(archive) => archive,
         Err(why) => return print_error_and_fail(&why),
     };
-    let cwd = std::env::current_dir().unwrap_or_else(|_gone| "/".into());
+    let cwd = match absolute_or_current_folder(None) {
+        Ok(cwd) => cwd,
+        Err(why) if args.needs_current_folder() => return print_error_and_fail(&why),
+        Err(_) => PathBuf::new(),
+    };
     let mut terminal = SessionsStdout { ui: OutputStream::stdout(), locale: config.locale(&env) };
     let mut context = SessionsContext::new(&archive, &cwd, SystemTime::now(), &mut terminal);
     context.retention = config.session_retention();
