@@ -372,6 +372,21 @@ fn a_login_says_that_the_key_works_only_where_the_list_needs_it() {
     }
 }
 
+#[test]
+fn a_login_without_answers_says_how_to_give_them() {
+    let scratch = Scratch::new();
+    for (args, input) in
+        [(&["login"][..], ""), (&["login", "openai"], ""), (&["login", "openai"], "http://a/v1\n")]
+    {
+        let mut child = command(&scratch, &[], args).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let (exit, _, err) = outcome(child.wait_with_output().unwrap());
+        assert_eq!(exit, Some(1), "{args:?}: {err}");
+        let ways = ["Run `callboard login` in a terminal", "two lines on standard input"];
+        assert!(ways.iter().all(|way| err.contains(way)), "{args:?}: {err}");
+    }
+}
+
 #[tokio::test]
 async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_session_began() {
     use crate::harness::{Agent, Options};

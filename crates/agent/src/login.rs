@@ -33,12 +33,13 @@ pub(crate) async fn log_in_interactively(
     };
     let configured = choices.custom_base_url(provider);
     let own = configured.as_deref().unwrap_or("the provider's own");
-    let answer = ask_line(&format!("Address of the server [{own}]: "))?;
+    let answer = ask_line(&format!("Address of the server [{own}]: "))?.ok_or(NO_ANSWER)?;
     let base_url = Some(answer).filter(|answer| !answer.is_empty()).or(configured);
     if let Some(url) = &base_url {
         crate::config::check_base_url(url)?;
     }
-    let key = ApiKey::from_nonempty_text(&ask_hidden_line("Key: ")?).ok_or(NO_KEY)?;
+    let key = ask_hidden_line("Key: ")?.ok_or(NO_ANSWER)?;
+    let key = ApiKey::from_nonempty_text(&key).ok_or(NO_KEY)?;
     crate::secrets::add_key_to_redact(&key);
     let tried = choices.request_model_list(provider, base_url.clone(), Some(key.clone())).await;
     let verdict = match tried {
@@ -53,7 +54,8 @@ pub(crate) async fn log_in_interactively(
         }
         Err(error) => {
             print_line(&format!("The key cannot be tried: {error}"));
-            match ask_line("Store it anyway? [y/N] ")?.to_ascii_lowercase().as_str() {
+            let answer = ask_line("Store it anyway? [y/N] ")?.unwrap_or_default();
+            match answer.to_ascii_lowercase().as_str() {
                 "y" | "yes" => "The key was not tried.".to_owned(),
                 _ => return Err("the key was not stored".to_owned()),
             }
@@ -94,27 +96,34 @@ fn ask_provider() -> Result<Provider, String> {
     for (number, provider) in (1..).zip(LOGIN_PROVIDERS) {
         print_line(&format!("{number}  {}", provider.name()));
     }
-    let answer = ask_line(&format!("Which provider? [1-{}] ", LOGIN_PROVIDERS.len()))?;
+    let question = format!("Which provider? [1-{}] ", LOGIN_PROVIDERS.len());
+    let answer = ask_line(&question)?.ok_or(NO_ANSWER)?;
     let number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     let numbered = number.and_then(|number| LOGIN_PROVIDERS.get(number)).copied();
     let named = || LOGIN_PROVIDERS.into_iter().find(|provider| provider.name() == answer);
     numbered.or_else(named).ok_or_else(|| "there is no such provider".to_owned())
 }
 
-/// Asks for one line, and returns it without surrounding white space. The end of input counts as an
-/// empty line.
-fn ask_line(question: &str) -> Result<String, String> {
+/// Asks for one line, and returns it without surrounding white space. Returns `None` at the end of
+/// input.
+fn ask_line(question: &str) -> Result<Option<String>, String> {
     OutputStream::stdout().print(question);
     let answer = read_line().map_err(|error| format!("cannot read the answer: {error}"))?;
-    Ok(answer.trim().to_owned())
+    if answer.is_empty() {
+        // An error must not follow the question on the same line.
+        print_line("");
+        return Ok(None);
+    }
+    Ok(Some(answer.trim().to_owned()))
 }
 
 /// Asks for one line. If standard input is a terminal, the answer is not echoed.
-fn ask_hidden_line(question: &str) -> Result<String, String> {
+fn ask_hidden_line(question: &str) -> Result<Option<String>, String> {
     if !io::stdin().is_terminal() {
         return ask_line(question);
     }
-    rpassword::prompt_password(question).map_err(|error| format!("cannot read the key: {error}"))
+    let key = rpassword::prompt_password(question);
+    key.map(Some).map_err(|error| format!("cannot read the key: {error}"))
 }
 
 fn read_line() -> io::Result<String> {
@@ -126,6 +135,10 @@ fn read_line() -> io::Result<String> {
 fn print_line(line: &str) {
     OutputStream::stdout().print_line(line);
 }
+
+const NO_ANSWER: &str = "the input ended before the key. Run `callboard login` in a terminal, or \
+    name the provider and give two lines on standard input: the address of the server, which may \
+    be empty, and the key. Example: printf '\\n%s\\n' \"$KEY\" | callboard login openai";
 
 const NO_KEY: &str = "the key is empty. For a server that needs none, set its address instead, \
     e.g. OPENAI_BASE_URL; a local Ollama needs no configuration";
