@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use acp_lifecycle::title;
 use acp_mcp::McpServerConfig;
-use acp_tools::WebSearch;
 use acp_tools::sandbox::PreviewSetting;
+use acp_tools::{CATALOGUES, WebSearch};
 use callboard_models::check_model_spec;
 use callboard_models::provider::{ApiKey, Provider, ToolCalling};
 use callboard_process::env::is_secret;
@@ -59,8 +59,8 @@ pub(crate) struct Flags {
     /// file). Default: CALLBOARD_MODEL, the configuration, or the first model that is found.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// The language of messages, e.g. `de`. Default: CALLBOARD_LOCALE, the configuration, LC_ALL,
-    /// LC_MESSAGES or LANG. English if there is no translation.
+    /// The language of messages, `en` or `de`. Default: CALLBOARD_LOCALE, the configuration,
+    /// LC_ALL, LC_MESSAGES or LANG. English if LC_ALL, LC_MESSAGES or LANG name another language.
     #[arg(long, value_name = "LOCALE")]
     pub(crate) locale: Option<String>,
     /// The permission mode for calls that no rule matches. Default: CALLBOARD_MODE or the
@@ -212,6 +212,7 @@ impl Config {
         let session_keep_days = number_or(keep_days, default.keep.as_secs() / SECONDS_OF_DAY);
         let session_bytes = number_or(max_bytes, default.max_bytes);
         let locale = locale.or(written.locale);
+        file.check_value(locale.as_ref(), |locale| check_locale(locale))?;
         let mcp_servers = written.mcp_servers.into_iter().map(|(name, section)| {
             let to_config = |it: McpServerSection| it.to_server_config(&name, file.folder(), env);
             file.convert_value(section, to_config)
@@ -309,6 +310,24 @@ fn number_or(value: Option<SourcedValue<NonZeroU64>>, default: u64) -> SourcedVa
 }
 
 const SECONDS_OF_DAY: u64 = 24 * 60 * 60;
+
+/// Checks that there is a translation for a locale, e.g. `de`, `de-AT` or `de_DE.UTF-8`.
+fn check_locale(locale: &str) -> Result<(), String> {
+    // `C` and `POSIX` are names of English.
+    let languages = CATALOGUES.iter().map(|(language, _)| *language);
+    let mut known = languages.clone().chain(["C", "POSIX"]);
+    let tag = locale.split(['.', '@']).next().unwrap_or_default();
+    let (language, rest) = tag.split_once(['-', '_']).unwrap_or((tag, "region"));
+    let is_subtag =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if known.any(|known| known.eq_ignore_ascii_case(language))
+        && rest.split(['-', '_']).all(is_subtag)
+    {
+        return Ok(());
+    }
+    let names: Vec<_> = languages.map(|language| format!("`{language}`")).collect();
+    Err(format!("locale must be one of {}, or one of these with a region", names.join(", ")))
+}
 
 fn unknown_mode_message() -> String {
     let names: Vec<_> =

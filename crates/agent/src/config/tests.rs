@@ -32,7 +32,7 @@ fn pair(value: &str, source: &str) -> (String, String) {
 
 #[test]
 fn a_flag_overrides_a_variable_overrides_the_file_overrides_the_default() {
-    let file = "locale = 'fr'\nmodel = 'openai/file'\nmode = 'read-only'\n";
+    let file = "locale = 'de_DE.UTF-8'\nmodel = 'openai/file'\nmode = 'read-only'\n";
     let variables = [
         ("CALLBOARD_MODEL", "openai/variable"),
         ("CALLBOARD_MODE", "ask-always"),
@@ -69,7 +69,7 @@ fn a_flag_overrides_a_variable_overrides_the_file_overrides_the_default() {
             Flags::default(),
             Some(pair("openai/file", "/c/config.toml:2")),
             Some(pair("read-only", "/c/config.toml:3")),
-            Some(pair("fr", "/c/config.toml:1")),
+            Some(pair("de_DE.UTF-8", "/c/config.toml:1")),
         ),
         ("", &[], Flags::default(), None, Some(pair("ask", "default")), None),
     ] {
@@ -152,6 +152,10 @@ fn errors_name_the_location_and_never_contain_a_key() {
         ("a = 1\na = 2", &[], ":", ""),
         ("[terminal]\nenv_pass = ['MY_TOKEN']", &[], ":2:", "MY_TOKEN is named like a secret"),
         ("mode = 'yolo'", &[], ":1:", "`ask`, "),
+        ("locale = 'xx-yy-zz!!'", &[], ":1:", "locale must be one of `en`, `de`"),
+        ("locale = 'de-!!'", &[], ":1:", "locale must be one of `en`, `de`"),
+        ("locale = ''", &[], ":1:", "locale must be one of `en`, `de`"),
+        ("", &[("CALLBOARD_LOCALE", "fr")], "CALLBOARD_LOCALE:", "locale must be one of"),
         ("[providers.openrouter]", &[], ":1:", "`openrouter`"),
         ("[providers.openai]\nkey = 'sk-1234567890'", &[], ":2:", "unknown field `key`"),
         ("[providers.openai]\nkey_env = 'sk-1234567890'", &[], ":2:", "name a variable"),
@@ -174,6 +178,14 @@ fn errors_name_the_location_and_never_contain_a_key() {
     let flags = Flags { model: Some("gpt".to_owned()), ..Flags::default() };
     let of_flag = Config::merge_sources(None, "", &[], flags).unwrap_err();
     assert!(of_flag.is_flag_error(), "{of_flag}");
+}
+
+#[test]
+fn a_locale_may_have_a_region_and_a_codeset() {
+    for locale in ["en", "DE", "de-AT", "de_CH.UTF-8@euro", "en-Latn-US", "C", "C.UTF-8", "POSIX"] {
+        let config = config("", &[("CALLBOARD_LOCALE", locale)], Flags::default()).unwrap();
+        assert_eq!(config.locale.unwrap().value, locale);
+    }
 }
 
 #[test]
