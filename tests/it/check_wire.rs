@@ -45,6 +45,16 @@ async fn a_valid_transcript_has_no_violations() {
     assert_eq!(output.status.code(), Some(0));
 }
 
+#[test]
+fn a_transcript_without_a_message_is_an_error() {
+    for transcript in ["", "\n \n"] {
+        let output = check_wire(transcript);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(error, "callboard: -: it contains no message\n");
+        assert_eq!((output.status.code(), &*printed(&output)), (Some(1), ""));
+    }
+}
+
 #[tokio::test]
 async fn a_violation_is_reported_with_its_line_and_exit_code_1() {
     let transcript = transcript().await;
@@ -75,7 +85,8 @@ fn an_unreadable_file_fails_and_the_other_files_are_checked() {
     let output =
         Command::new(CALLBOARD).args(["check-wire", "/no/such/file", "/dev/null"]).output();
     let output = output.unwrap();
-    assert_eq!(printed(&output), "/dev/null: 0 lines, 0 errors, 0 warnings\n");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/file"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("/no/such/file: "), "{errors}");
+    assert!(errors.contains("/dev/null: it contains no message"), "{errors}");
     assert_eq!(output.status.code(), Some(1));
 }

@@ -13,7 +13,8 @@ use callboard_exec::OutputStream;
 
 /// Checks each file (`-` is standard input). Prints the faults and a summary of each file.
 ///
-/// Returns exit code 1 if a transcript contains an error or a file cannot be read, and 0 otherwise.
+/// Returns exit code 1 if a transcript contains an error or no message, or if a file cannot be
+/// read. Otherwise returns 0.
 pub(crate) fn check_files(files: &[PathBuf]) -> ExitCode {
     let mut ui = OutputStream::stdout();
     let mut is_good = true;
@@ -38,7 +39,8 @@ fn open_file_or_stdin(file: &Path) -> io::Result<Box<dyn BufRead>> {
     })
 }
 
-/// Checks a file and returns the number of errors. The number of printed faults is limited.
+/// Checks a file and returns the number of errors. The number of printed faults is limited. A file
+/// without a message is an error, because nothing was checked.
 fn check_file(input: impl BufRead, name: &str, ui: &mut OutputStream) -> io::Result<u64> {
     let (mut errors, mut warnings) = (0, 0);
     let lines = TranscriptJudge::new().judge_reader(input, |fault| {
@@ -50,6 +52,9 @@ fn check_file(input: impl BufRead, name: &str, ui: &mut OutputStream) -> io::Res
             Severity::Warning => warnings += 1,
         }
     })?;
+    if lines == 0 {
+        return Err(io::Error::other("it contains no message"));
+    }
     let hidden = (errors + warnings).saturating_sub(MAX_PRINTED_VIOLATIONS);
     if hidden > 0 {
         ui.print_line(&format!("{name}: {}", count_with_noun(hidden, "more fault", "more faults")));

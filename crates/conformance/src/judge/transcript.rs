@@ -67,7 +67,7 @@ impl TranscriptJudge {
     }
 
     /// Judges the lines of a file, with or without their directions, and its end. `found` is called
-    /// with each violation. Returns the number of lines.
+    /// with each violation. Returns the number of lines that are not blank.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl TranscriptJudge {
         mut input: impl BufRead,
         mut found: impl FnMut(&RuleViolation),
     ) -> io::Result<u64> {
-        let mut line = Vec::new();
+        let (mut line, mut count) = (Vec::new(), 0);
         while input.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line)? > 0 {
             let faults = if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
                 self.judge_line(&line)
@@ -86,10 +86,11 @@ impl TranscriptJudge {
                 self.report_long_line()
             };
             faults.iter().for_each(&mut found);
+            count += u64::from(!line.trim_ascii().is_empty());
             line.clear();
         }
         self.finish_and_report_unanswered().iter().for_each(found);
-        Ok(self.faults.line)
+        Ok(count)
     }
 
     /// Reports a line that is too long to be read.
