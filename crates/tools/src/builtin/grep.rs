@@ -139,15 +139,17 @@ impl Tool for Grep {
         let (call, runtime) = (invocation.call.clone(), Handle::current());
         let searched = invocation.context.run_blocking(move |workspace| {
             let is_cancelled = || call.cancel_token().is_cancelled();
-            let mut matches = search_at(workspace, &query, &at, &is_cancelled, &|seen| {
-                // The search threads do not belong to the runtime, but the call handle needs the
-                // clock of the runtime.
+            // The search threads do not belong to the runtime, but the call handle needs the clock
+            // of the runtime.
+            let is_excluded = |path: &Path| {
+                let _guard = runtime.enter();
+                workspace.outputs().is_output_of_any_session(path) || is_read_denied(&call, path)
+            };
+            let watch = |seen| {
                 let _guard = runtime.enter();
                 report_search_progress(&call, seen);
-            })?;
-            matches.exclude_files(|path| {
-                workspace.outputs().is_output_of_any_session(path) || is_read_denied(&call, path)
-            });
+            };
+            let matches = search_at(workspace, &query, &at, &is_cancelled, &is_excluded, &watch)?;
             let text = matches.to_text(workspace);
             Ok((matches, text))
         });

@@ -14,7 +14,7 @@ mod result_page;
 mod result_text;
 
 use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -127,6 +127,9 @@ pub(crate) struct SearchProgress {
 /// same time.
 pub(crate) type OnSearchProgress<'a> = dyn Fn(SearchProgress) + Sync + 'a;
 
+/// Returns whether the matches in a file are left out. Several threads call it at the same time.
+pub(crate) type IsExcluded<'a> = dyn Fn(&Path) -> bool + Sync + 'a;
+
 /// Searches the contents of a file, or of all files in a directory and its subdirectories.
 ///
 /// After 20 s, the search stops. The result is then partial, and reports the timeout.
@@ -141,23 +144,25 @@ pub fn search(
     cancel: &IsCancelled<'_>,
 ) -> Result<Matches, ToolError> {
     let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
-    search_at(workspace, query, &at, cancel, &|_| {})
+    search_at(workspace, query, &at, cancel, &|_| false, &|_| {})
 }
 
 /// Searches contents in the same way as [`search`]. The inspected path `at` replaces the path of
-/// the query. Reports the locations of the first matches as soon as they are found. Reports the
+/// the query. Matches in files for which `is_excluded` returns true are neither counted nor
+/// reported. Reports the locations of the first matches as soon as they are found. Reports the
 /// progress every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn search_at(
     workspace: &Workspace,
     query: &GrepQuery,
     at: &WorkspacePath,
     cancel: &IsCancelled<'_>,
+    is_excluded: &IsExcluded<'_>,
     watch: &OnSearchProgress<'_>,
 ) -> Result<Matches, ToolError> {
     let context = query.context.min(MAX_MATCH_CONTEXT_LINES) as usize;
     let part = PageRange { offset: query.offset()?, limit: query.limit(), context };
     let budget = SearchBudget::new(cancel);
-    let look = FileSearchParameters::new(query, budget, part)?;
+    let look = FileSearchParameters::new(query, budget, part, is_excluded)?;
     let filter = FileFilter::from_query(query)?;
     let mut page = ResultPage::new(part, Instant::now());
     if !workspace.metadata(at)?.is_dir() {

@@ -13,7 +13,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use super::matcher::BudgetedMatcher;
 use super::result_page::{FileSearchResult, FoundMatches, PageRange};
 use super::result_text::excerpt_around;
-use super::{FileMatches, GrepQuery, MatchLine, PartialSearchReason, UnsearchedCounts};
+use super::{FileMatches, GrepQuery, IsExcluded, MatchLine, PartialSearchReason, UnsearchedCounts};
 use crate::error::ToolError;
 use crate::files::walk::{EarlyStop, SearchBudget};
 use crate::limits::{
@@ -28,6 +28,7 @@ pub(super) struct FileSearchParameters<'a> {
     multiline: bool,
     range: PageRange,
     max_matches_per_file: usize,
+    is_excluded: &'a IsExcluded<'a>,
 }
 
 impl<'a> FileSearchParameters<'a> {
@@ -35,6 +36,7 @@ impl<'a> FileSearchParameters<'a> {
         query: &GrepQuery,
         budget: SearchBudget<'a>,
         part: PageRange,
+        is_excluded: &'a IsExcluded<'a>,
     ) -> Result<Self, ToolError> {
         Ok(Self {
             matcher: query.matcher()?,
@@ -44,6 +46,7 @@ impl<'a> FileSearchParameters<'a> {
             max_matches_per_file: query
                 .max_per_file
                 .map_or(usize::MAX, |most| most.max(1) as usize),
+            is_excluded,
         })
     }
 
@@ -123,8 +126,13 @@ impl FileSearcher<'_> {
         if end == Some(PartialSearchReason::MatchLimit) {
             look.trim_trailing_context(&mut lines);
         }
+        let path = path();
+        // This check is slow, so it is only made for files with a match.
+        if (look.is_excluded)(&path) {
+            return FileSearchResult { stop, ..FileSearchResult::default() };
+        }
         let bytes = lines.iter().map(|line| line.text.len()).sum();
-        let file = FileMatches { path: path(), lines, partial_reason: end };
+        let file = FileMatches { path, lines, partial_reason: end };
         let found = Some(Box::new(FoundMatches { file, matches, bytes, is_truncated: is_cut }));
         FileSearchResult { found, skipped, stop }
     }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::path::Path;
 
 use acp_types::Location;
 use callboard_text::grouped_count_with_noun;
@@ -11,23 +10,13 @@ use crate::files::walk::EarlyStop;
 use crate::files::workspace::Workspace;
 use crate::limits::MAX_MATCH_LOCATIONS;
 
-use super::{FileMatches, MatchLine, Matches, PartialSearchReason, UnsearchedCounts};
+use super::{MatchLine, Matches, PartialSearchReason, UnsearchedCounts};
 
 impl Matches {
     /// Returns the offset of the next page, or `None` if this is the last page.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         (self.truncated && self.count > 0).then_some(self.skipped_matches + self.count)
-    }
-
-    /// Removes some files and their matches from the result.
-    pub(crate) fn exclude_files(&mut self, is_left_out: impl Fn(&Path) -> bool) {
-        let matching = |files: &[FileMatches]| {
-            files.iter().flat_map(|file| &file.lines).filter(|line| line.is_match).count()
-        };
-        let before = matching(&self.files);
-        self.files.retain(|file| !is_left_out(&file.path));
-        self.count = self.count.saturating_sub(before - matching(&self.files));
     }
 
     /// Returns the first matches as locations, for the client.

@@ -10,7 +10,9 @@ use crate::limits::{
     MAX_MATCH_LOCATIONS, MAX_MATCH_OFFSET, MAX_MATCHES_TEXT_BYTES, MAX_MULTILINE_FILE_BYTES,
     MAX_PATTERN_BYTES, MAX_QUEUED_FILES, MAX_SEARCHED_LINE_BYTES, MAX_WHOLE_FILE_BYTES,
 };
+use acp_types::Location;
 use pretty_assertions::assert_eq;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -202,8 +204,8 @@ fn the_first_matches_are_reported_as_they_are_found() {
     let seen = Mutex::new(Vec::<SearchProgress>::new());
     let watch = |news| seen.lock().unwrap().push(news);
     let query = GrepQuery::new("x");
-    let matches =
-        search_at(&tree.workspace, &query, &tree.resolve("."), &|| false, &watch).unwrap();
+    let (at, never) = (tree.resolve("."), || false);
+    let matches = search_at(&tree.workspace, &query, &at, &never, &|_| false, &watch).unwrap();
     let seen = seen.into_inner().unwrap();
     let all: Vec<_> = matches.locations().collect();
     let reported: Vec<_> = seen.iter().filter_map(|seen| seen.locations.clone()).collect();
@@ -212,6 +214,29 @@ fn the_first_matches_are_reported_as_they_are_found() {
     assert!(
         reported.is_sorted_by_key(Vec::len) && seen.is_sorted_by_key(|seen| seen.files_searched)
     );
+}
+
+#[test]
+fn excluded_files_are_left_out_of_progress_and_result() {
+    let tree = test_workspace(&[("denied", "x\nx\n"), ("read", "x\n")]);
+    let (denied, read) = (tree.path("denied"), tree.path("read"));
+    let seen = Mutex::new(Vec::<SearchProgress>::new());
+    let watch = |news| seen.lock().unwrap().push(news);
+    let is_excluded = |path: &Path| path == denied;
+    // The matches of the excluded file do not fill the page.
+    let query = GrepQuery { max_results: Some(2), ..GrepQuery::new("x") };
+    for (path, expected) in [(".", &[&*read][..]), ("denied", &[])] {
+        let at = tree.resolve(path);
+        let matches =
+            search_at(&tree.workspace, &query, &at, &|| false, &is_excluded, &watch).unwrap();
+        let files: Vec<_> = matches.files.iter().map(|file| &*file.path).collect();
+        assert_eq!((&*files, matches.count), (expected, expected.len()), "{path}");
+        assert!(!matches.truncated, "{path}");
+    }
+    let seen = seen.into_inner().unwrap();
+    assert!(seen.iter().all(|seen| seen.match_count <= 1), "{seen:?}");
+    let reported = seen.iter().flat_map(|seen| &seen.locations).flatten();
+    assert_eq!(reported.map(Location::path).collect::<Vec<_>>(), [&*read], "{seen:?}");
 }
 
 #[test]

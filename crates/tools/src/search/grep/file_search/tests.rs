@@ -23,7 +23,7 @@ fn search(
     file.write_all(text.as_bytes()).unwrap();
     file.rewind().unwrap();
     let query = GrepQuery { multiline: true, ..GrepQuery::new(pattern) };
-    let look = FileSearchParameters::new(&query, budget, part).unwrap();
+    let look = FileSearchParameters::new(&query, budget, part, &|_| false).unwrap();
     let mut worker = look.create_file_searcher();
     (
         worker.search_file(Ok::<File, _>(file), || PathBuf::from("/file")),
