@@ -64,6 +64,8 @@ struct OpenCallState {
     texts: Vec<HeldBackText>,
     printed_content: VecDeque<PrintedContent>,
     meta: CallMeta,
+    /// Whether the title ends with a progress.
+    has_progress_in_title: bool,
     /// Exit code and signal of the command of a display-only terminal.
     exit: (Option<i32>, Option<String>),
     has_terminal: bool,
@@ -177,6 +179,9 @@ impl Card {
             kept.exit_code = meta.exit_code;
             kept.signal = meta.signal.map(|name| sanitise::truncate_line(&name, MAX_LINE_CHARS));
             self.open.meta = kept;
+            // The agent shows the size of streamed arguments from 1 KiB.
+            let arriving = meta.arriving.values().fold(0, |sum: u64, it| sum.saturating_add(*it));
+            self.open.has_progress_in_title = meta.progress.is_some() || arriving >= 1024;
         }
     }
 
@@ -202,16 +207,27 @@ impl Card {
         let is_first = self.open.printed_title.is_none();
         let kind = if is_first { page.words.kind_name(self.kind) } else { String::new() };
         let room = page.width.saturating_sub(kind.chars().count() + 4);
-        let title = sanitise::truncate_line(&self.title, room);
+        let whole = self.title_for_line();
+        let title = sanitise::truncate_line(whole, room);
+        let is_whole = title == whole;
         page.write_styled_text(Style::new(), &format!("{mark}{title}"));
         page.write_styled_text(page.palette.dim, format!("  {kind}").trim_end());
         page.write_line("");
-        self.remember_printed_title(title == self.title);
+        self.remember_printed_title(is_whole);
+    }
+
+    /// Returns the title without the progress, because a printed line stays as it is while the
+    /// progress changes.
+    fn title_for_line(&self) -> &str {
+        match self.open.has_progress_in_title {
+            true => title_without_progress(&self.title),
+            false => &self.title,
+        }
     }
 
     fn remember_printed_title(&mut self, is_whole: bool) {
-        self.open.printed_title =
-            Some(PrintedTitle { title: title_without_progress(&self.title).to_owned(), is_whole });
+        let title = self.title_for_line().to_owned();
+        self.open.printed_title = Some(PrintedTitle { title, is_whole });
     }
 
     /// Returns whether the last title on the page is the current title of this call.
@@ -223,7 +239,7 @@ impl Card {
                 .open
                 .printed_title
                 .as_ref()
-                .is_some_and(|named| named.title == title_without_progress(&self.title))
+                .is_some_and(|named| named.title == self.title_for_line())
     }
 
     /// Returns whether this call's printed title contains the whole command.
@@ -255,7 +271,8 @@ impl Card {
             if self.open.printed_title.is_none() {
                 self.print_title_line(page);
             } else {
-                let title = sanitise::truncate_line(&self.title, page.width.saturating_sub(2));
+                let room = page.width.saturating_sub(2);
+                let title = sanitise::truncate_line(self.title_for_line(), room);
                 page.write_styled_text(page.palette.dim, &format!("● {title}\n"));
             }
         }

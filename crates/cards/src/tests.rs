@@ -472,6 +472,47 @@ fn a_new_title_is_printed_if_it_has_different_words() {
 }
 
 #[test]
+fn a_printed_title_contains_no_progress() {
+    let progress = |message: &str| {
+        json!({
+            "status": "in_progress",
+            "title": format!("Search for `a · b` · 12 {message}"),
+            "_meta": {"callboard": {"progress": {"current": 12.0, "message": message}}},
+        })
+    };
+    let streamed = json!({
+        "title": "Write `a · b` · 2 KiB …",
+        "_meta": {"callboard": {"arriving": {"content": 2048}}},
+    });
+    check(
+        &[
+            with(call("0", "Write `a · b`", "edit"), streamed),
+            with(ended("0", "completed", 1_000), json!({"title": "Write `a · b`"})),
+            with(call("1", "Search for `a · b`", "search"), progress("files, 3 matches")),
+            change("1", progress("files, 4 matches")),
+            says("agent_message_chunk", "Wait."),
+            with(
+                ended("1", "completed", 1_000),
+                json!({"title": "Search for `a · b`", "content": [text("one\ntwo")]}),
+            ),
+        ],
+        "
+○ Write `a · b`  edit
+✓ 1.0 s
+
+● Search for `a · b`  search
+
+Wait.
+
+● Search for `a · b`
+  │ one
+  │ two
+✓ 1.0 s
+",
+    );
+}
+
+#[test]
 fn a_plan_is_printed_when_it_changes() {
     let plan = |entries: Value| json!({"sessionUpdate": "plan", "entries": entries});
     let entry = |content: &str, status: &str| json!({"content": content, "status": status, "priority": "medium"});
