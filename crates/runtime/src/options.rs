@@ -39,6 +39,8 @@ pub(crate) struct SessionOptions {
     handle: SessionHandle,
     commands: CommandMenuFn,
     folders: Vec<PathBuf>,
+    /// Called after each change, because the process may be killed before the next turn.
+    record: Box<dyn Fn(&ActiveOptions) + Send + Sync>,
     state: Mutex<OptionsState>,
 }
 
@@ -79,6 +81,7 @@ impl SessionOptions {
         handle: SessionHandle,
         commands: impl Fn(&ActiveOptions) -> SessionStatePart + Send + Sync + 'static,
         folders: Vec<PathBuf>,
+        record: impl Fn(&ActiveOptions) + Send + Sync + 'static,
     ) -> Arc<Self> {
         let advertised = AdvertisedOptions::new(&selection, &commands);
         let state = Mutex::new(OptionsState {
@@ -87,7 +90,13 @@ impl SessionOptions {
             model_requests: 0,
             last_model_request: 0,
         });
-        Arc::new(Self { handle, commands: Box::new(commands), folders, state })
+        Arc::new(Self {
+            handle,
+            commands: Box::new(commands),
+            folders,
+            record: Box::new(record),
+            state,
+        })
     }
 
     /// Sends the slash commands to the client. The client must already know the session.
@@ -235,6 +244,7 @@ impl SessionOptions {
             self.handle.send_state(now.commands.clone());
         }
         state.advertised = now;
+        (self.record)(&state.selection.active_options());
         match by {
             ChangeOrigin::Command => {}
             ChangeOrigin::SetMode(request) => request.respond(Ok(SetSessionModeResponse::new())),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::rules::{RuleChange, RuleStoreError};
 use acp_lifecycle::{Rule, RuleStore, SessionHandle, Verdict};
+use acp_tools::Workspace;
 
 use crate::limits;
 use crate::permission_mode::PolicySource;
@@ -44,19 +45,20 @@ pub(crate) struct StoredRules {
 }
 
 impl PermissionSetup {
-    /// Applies the settings to a session whose project folders are `roots`. Returns the store if
-    /// the session's rules can be saved.
+    /// Applies the settings to a session that works in `workspace`. Returns the store if the
+    /// session's rules can be saved.
     pub(crate) fn configure_session(
         self,
         session: &mut acp_lifecycle::Session,
-        roots: &[PathBuf],
+        workspace: &Workspace,
     ) -> Option<Arc<dyn RuleStore>> {
-        session.set_policy(self.policy_source.policy(roots));
+        let folders: Vec<_> = workspace.folders().map(Path::to_owned).collect();
+        session.set_policy(self.policy_source.policy(&folders));
         if self.asks_rejection_reason {
             session.enable_rejection_reason_requests();
         }
         match self.restored {
-            Ok(Some(restored)) => restored.restore(session, roots),
+            Ok(Some(restored)) => restored.restore(session, workspace),
             Ok(None) => {}
             Err(error) => session.add_loaded_rules(Err(error)),
         }
@@ -157,11 +159,13 @@ impl RulePersister {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::PathBuf;
     use std::sync::Arc;
     use std::time::{Instant, SystemTime};
 
     use acp_lifecycle::{Effect, Effects, PermissionSubject, PermitDecision, Session, Timestamp};
+    use acp_tools::Workspace;
     use acp_types::PermissionOptionKind;
     use acp_types::{ToolCallPatch, ToolKind};
 
@@ -175,6 +179,8 @@ mod tests {
         let store = FileRuleStore::new(folder.path().join("state"));
         let store: Arc<dyn acp_lifecycle::RuleStore> = Arc::new(store);
         let root = folder.path().join("project");
+        fs::create_dir(&root).unwrap();
+        let workspace = Workspace::new(root.clone(), Vec::new()).unwrap();
         for (offered, expected) in [
             (OfferedRuleScopes::default(), vec!["allow_always"]),
             (OfferedRuleScopes::SessionAndProject, vec!["allow_always", "allow_project"]),
@@ -190,7 +196,7 @@ mod tests {
                 offered_scopes: offered,
                 asks_rejection_reason: false,
             };
-            assert!(permission.configure_session(&mut session, &roots).is_some());
+            assert!(permission.configure_session(&mut session, &workspace).is_some());
             let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
             let id = "c".into();
             let call = ToolCallPatch::for_new_call("terminal", "Run `true`", ToolKind::Execute);

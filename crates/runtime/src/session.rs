@@ -92,10 +92,9 @@ fn save_rules_after_answers(
 fn record_items(
     client: ClientSessionBuilder,
     recording: Option<Arc<SessionRecording>>,
-    workspace: &Workspace,
+    workspace: Arc<Workspace>,
 ) -> ClientSessionBuilder {
     let Some(recording) = recording else { return client };
-    let folders: Vec<_> = workspace.roots().map(Path::to_owned).collect();
     let handle = client.handle().clone();
     client.before_delivery(move |item| {
         let follows_decision = match item {
@@ -105,11 +104,16 @@ fn record_items(
         };
         if follows_decision && !recording.is_replay() {
             recording.record_permissions(
-                handle.update(|session, _| StoredPermissions::of_session(session, &folders)),
+                handle.update(|session, _| StoredPermissions::of_session(session, &workspace)),
             );
         }
         recording.record_item(item)
     })
+}
+
+/// Returns the function that records the chosen options, if the session is stored.
+fn record_options(recording: Option<Arc<SessionRecording>>) -> impl Fn(&ActiveOptions) {
+    move |options| recording.iter().for_each(|recording| recording.record_options(options))
 }
 
 /// Sets the secrets that are redacted in texts of the session, and the language of the texts.
@@ -198,20 +202,21 @@ impl Session {
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
         prepare_texts(&mut core, &secrets, &tools);
         let folders: Vec<_> = context.workspace.folders().map(Path::to_owned).collect();
-        let store = permission.configure_session(&mut core, &folders);
+        let store = permission.configure_session(&mut core, &context.workspace);
         let mut client = connect(core);
         let handle = client.handle().clone();
         let keeper = store.map(|store| Arc::new(RulePersister::new(handle.clone(), store, cwd)));
         if let Some(keeper) = &keeper {
             client = save_rules_after_answers(client, keeper.clone());
         }
-        let client = record_items(client, recording.clone(), &context.workspace).open();
+        let client = record_items(client, recording.clone(), context.workspace.clone()).open();
         history.set_recording(recording.clone());
         // Start the servers after the rules are set, because the sandbox of the servers depends on
         // these rules.
         let tools = Arc::new(tools.start_servers(servers, &context, &client));
         let menu = command_menu(commands.clone(), tools.clone());
-        let options = SessionOptions::new(selection, handle.clone(), menu, folders);
+        let record = record_options(recording.clone());
+        let options = SessionOptions::new(selection, handle.clone(), menu, folders, record);
         let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);
         let terminals = ClientTerminals::for_client(&client).map(|own| Arc::new(own) as _);
         let (work, taken) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
@@ -248,13 +253,8 @@ impl Session {
             prompt_count,
             aborting: session.aborting.clone(),
         };
-        let life = run_until_closed(
-            runner,
-            taken,
-            client,
-            session.closing.clone(),
-            session.closed.clone(),
-        );
+        let (closing, closed) = (session.closing.clone(), session.closed.clone());
+        let life = run_until_closed(runner, taken, client, closing, closed);
         drop(tokio::spawn(life.in_current_span()));
         session
     }
@@ -410,8 +410,6 @@ impl Session {
             drop(tokio::time::timeout(limits::REWIND_COMMIT_TIMEOUT, finished).await);
         }
         if let Some(recording) = &self.recording {
-            recording
-                .record_settings(|settings| settings.set_options(&self.options.active_options()));
             recording.close().await;
         }
     }

@@ -97,7 +97,8 @@ fn open(
 ) -> (Arc<SessionOptions>, SessionHandle) {
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let roots = vec![PathBuf::from("/p")];
-    let options = SessionOptions::new(selection(shelf, mode), handle.clone(), commands(), roots);
+    let options =
+        SessionOptions::new(selection(shelf, mode), handle.clone(), commands(), roots, |_| {});
     queued_updates(&handle);
     (options, handle)
 }
@@ -307,7 +308,7 @@ fn a_late_model_name_is_sent_and_offered() {
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let selection =
         OptionSelection::new(fake_catalogue(&[]), late.clone(), None, ShownSandbox::Off);
-    let options = SessionOptions::new(selection, handle.clone(), commands(), vec![]);
+    let options = SessionOptions::new(selection, handle.clone(), commands(), vec![], |_| {});
     queued_updates(&handle);
     late.0.set("found/one".to_owned()).unwrap();
     options.advertise_unrequested_changes();

@@ -296,8 +296,9 @@ impl PromptRunner {
     async fn commit_records(&self) {
         let Some(recording) = &self.recording else { return };
         self.history.queue_messages_to_store(&self.handle);
+        let options = self.options.active_options();
         recording.record_settings(|settings| {
-            settings.set_options(&self.options.active_options());
+            settings.set_options(&options);
             settings.usage = *self.history.usage_totals();
             settings.is_titled = self.history.is_titled();
             let mut calls = self.handle.call_usage();

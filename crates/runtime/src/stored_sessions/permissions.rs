@@ -1,11 +1,11 @@
 //! The part of a stored session that contains its remembered permission decisions.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use acp_lifecycle::rules::RuleStoreError;
 use acp_lifecycle::{PermissionMemory, Session};
 use acp_store::{SessionChange, StoredParts};
+use acp_tools::Workspace;
 use callboard_text::path_text;
 use serde::{Deserialize, Serialize};
 
@@ -21,15 +21,15 @@ pub(crate) struct StoredPermissions {
 }
 
 impl StoredPermissions {
-    /// Returns the decisions of a session that works in these folders.
-    pub(crate) fn of_session(session: &Session, folders: &[PathBuf]) -> Self {
-        let folders = folders.iter().map(|folder| path_text(folder).into_owned()).collect();
+    /// Returns the decisions of a session that works in the roots of this workspace.
+    pub(crate) fn of_session(session: &Session, workspace: &Workspace) -> Self {
+        let folders = workspace.roots().map(|folder| path_text(folder).into_owned()).collect();
         Self { folders, memory: session.permission_memory() }
     }
 
-    /// Restores the decisions if the session works in the same folders.
-    pub(crate) fn restore(self, session: &mut Session, folders: &[PathBuf]) {
-        if Self::of_session(session, folders).folders == self.folders {
+    /// Restores the decisions if the workspace has the same roots.
+    pub(crate) fn restore(self, session: &mut Session, workspace: &Workspace) {
+        if Self::of_session(session, workspace).folders == self.folders {
             session.restore_permission_memory(self.memory);
         }
     }

@@ -34,6 +34,7 @@ use crate::limits::{
     REWIND_COMMIT_TIMEOUT, UNSENT_CHANGES_TIME,
 };
 use crate::lock::lock;
+use crate::options::ActiveOptions;
 use crate::prompt;
 use crate::secrets::LiveSecrets;
 
@@ -291,6 +292,14 @@ impl SessionRecording {
             let changes: Vec<_> = state.changed_settings().into_iter().collect();
             state.write(changes);
         }
+    }
+
+    /// Stores the chosen options, if they differ from the stored ones. The change is committed soon,
+    /// even if no turn follows.
+    pub(crate) fn record_options(self: &Arc<Self>, options: &ActiveOptions) {
+        self.record_settings(|settings| settings.set_options(options));
+        let recording = self.clone();
+        drop(tokio::spawn(async move { recording.commit().await }));
     }
 
     /// Stores the files that the model knows, if they differ from the stored files.
