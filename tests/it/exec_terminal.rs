@@ -117,6 +117,23 @@ fn the_user_is_asked_at_the_terminal_even_if_standard_input_is_a_pipe() {
 }
 
 #[test]
+fn a_question_is_visible_even_if_standard_output_is_a_file() {
+    let exec = "\"$0\" exec --no-sandbox --model direct 'run touch made'";
+    for (streams, is_asked) in [("> out.txt", true), ("> out.txt 2>&1", false)] {
+        let scratch = Scratch::new();
+        let mut terminal = TestTerminal::run(&scratch, &format!("{exec} {streams}"));
+        if is_asked {
+            assert!(terminal.until("] ").contains("Run `touch made`"));
+            terminal.types("1\n");
+        }
+        let (code, shown) = terminal.end();
+        assert_eq!(code, if is_asked { 0 } else { 3 }, "{streams}: {shown}");
+        assert_eq!(scratch.path("made").exists(), is_asked, "{streams}: {shown}");
+        assert!(fs::read_to_string(scratch.path("out.txt")).unwrap().contains("touch made"));
+    }
+}
+
+#[test]
 fn an_invalid_answer_is_explained_and_letters_are_answers() {
     let exec = "exec \"$0\" exec --no-sandbox --model direct 'run touch made'";
     // The second call is asked about too, so the letters allow and reject only once.

@@ -3,6 +3,8 @@
 use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _};
 
 use crate::output::OutputStream;
+#[cfg(unix)]
+use crate::piped_input::{is_pipe_or_socket, is_pipe_socket_or_file};
 
 #[cfg(unix)]
 type Lines = io::BufReader<std::fs::File>;
@@ -16,17 +18,22 @@ pub struct Keyboard(Lines);
 impl Keyboard {
     /// Opens standard input if it is a terminal. Opens the controlling terminal of the process if
     /// standard input is a pipe, a socket or a file, and standard output is a terminal.
+    ///
+    /// Returns `None` if the user cannot see a question, because standard output is a file, and
+    /// standard error is not a terminal.
     #[cfg(unix)]
     pub fn open_terminal(ui: &OutputStream) -> Option<Self> {
         use std::fs::File;
         use std::os::fd::AsFd as _;
 
         let stdin = io::stdin();
-        let file = if ui.is_closed() {
+        let is_visible =
+            ui.is_terminal() || io::stderr().is_terminal() || is_pipe_or_socket(io::stdout());
+        let file = if ui.is_closed() || !is_visible {
             return None;
         } else if stdin.is_terminal() {
             File::from(stdin.as_fd().try_clone_to_owned().ok()?)
-        } else if ui.is_terminal() && crate::piped_input::is_pipe_socket_or_file(&stdin) {
+        } else if ui.is_terminal() && is_pipe_socket_or_file(&stdin) {
             File::open("/dev/tty").ok()?
         } else {
             return None;

@@ -5,12 +5,16 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Read};
+#[cfg(unix)]
+use std::os::fd::AsFd;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use acp_transport::MAX_LINE_BYTES;
 use callboard_text::code_fence;
+#[cfg(unix)]
+use rustix::fs::FileType;
 
 use crate::limits::{MAX_PIPED_CONTEXT_BYTES, STDIN_IDLE_TIMEOUT, STDIN_NOTE_DELAY};
 
@@ -100,9 +104,17 @@ pub fn read_context_from_stdin(
 
 #[cfg(unix)]
 pub(crate) fn is_pipe_socket_or_file(stdin: &io::Stdin) -> bool {
-    use rustix::fs::FileType;
-    let kind = rustix::fs::fstat(stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
-    matches!(kind, Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile))
+    file_type(stdin) == Some(FileType::RegularFile) || is_pipe_or_socket(stdin)
+}
+
+#[cfg(unix)]
+pub(crate) fn is_pipe_or_socket(stream: impl AsFd) -> bool {
+    matches!(file_type(stream), Some(FileType::Fifo | FileType::Socket))
+}
+
+#[cfg(unix)]
+fn file_type(stream: impl AsFd) -> Option<FileType> {
+    rustix::fs::fstat(stream).map(|stat| FileType::from_raw_mode(stat.st_mode)).ok()
 }
 
 #[cfg(not(unix))]

@@ -263,6 +263,20 @@ impl Screen {
         ui.print(&render(cards));
     }
 
+    /// Prints a part of a question. If standard output is not a terminal, the user may not see it,
+    /// so the part is also printed on standard error if that is a terminal.
+    fn print_question(&self, render: impl FnOnce(&mut CardRenderer) -> String) {
+        let mut text = String::new();
+        self.print_rendered(|cards| {
+            text = render(cards);
+            text.clone()
+        });
+        let mut stderr = OutputStream::stderr();
+        if !self.lock_state().ui.is_terminal() && stderr.is_terminal() {
+            stderr.print(&text);
+        }
+    }
+
     fn print_ending(&self, ending: ExecOutcome, fails_with_a_call: bool) -> ExitCode {
         let mut printed = match ending {
             ExecOutcome::Turn(_) => self.lock_state(),
@@ -348,7 +362,7 @@ impl Screen {
             Approval::Ask => {
                 let keyboard = Keyboard::open_terminal(&self.lock_state().ui);
                 let asked = keyboard.and_then(|keyboard| {
-                    self.print_rendered(|cards| cards.render_permission_request(request, 0));
+                    self.print_question(|cards| cards.render_permission_request(request, 0));
                     self.ask_option(&request.options, keyboard).ok()
                 });
                 let Some(chosen) = asked else {
@@ -375,7 +389,7 @@ impl Screen {
     ) -> io::Result<Option<&'a PermissionOption>> {
         let text = |key| self.words.message_with_variable(key, "last", options.len().to_string());
         for attempt in 1..=MAX_QUESTION_ATTEMPTS {
-            self.print_rendered(|_| format!("  {} ", text("which")));
+            self.print_question(|_| format!("  {} ", text("which")));
             let line = keyboard.read_line()?;
             if line.is_empty() {
                 return Ok(None);
@@ -385,7 +399,7 @@ impl Screen {
             }
             let is_last = attempt == MAX_QUESTION_ATTEMPTS;
             let key = if is_last { "which-unanswered" } else { "which-help" };
-            self.print_rendered(|_| format!("  {}\n", text(key)));
+            self.print_question(|_| format!("  {}\n", text(key)));
         }
         Ok(None)
     }
