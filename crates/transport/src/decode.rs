@@ -96,13 +96,16 @@ impl CheckedLine<'_> {
             Some(message) => {
                 Err(RejectedLine::Respond(unaltered_request_id(&message), LineError::NotUtf8))
             }
-            None if is_utf8 => Err(rejection_for_invalid_object(text)),
-            None => Err(match rejection_for_invalid_object(text) {
-                RejectedLine::Respond(id, _) => {
-                    RejectedLine::Respond(id_unless_altered(id), LineError::NotUtf8)
+            None => match classify_invalid_object(text) {
+                Ok((ObjectKind::Response, id)) => response_error(id_unless_altered(id)),
+                Ok((ObjectKind::Other, id)) if is_utf8 => {
+                    Err(RejectedLine::Respond(id, LineError::InvalidEnvelope))
                 }
-                RejectedLine::Ignore => RejectedLine::Ignore,
-            }),
+                Ok((ObjectKind::Other, id)) => {
+                    Err(RejectedLine::Respond(id_unless_altered(id), LineError::NotUtf8))
+                }
+                Err(error) => Err(if is_utf8 { error } else { LineError::NotUtf8 }.into()),
+            },
         }
     }
 }
@@ -127,8 +130,8 @@ fn id_unless_altered(id: RawJsonRpcId) -> RawJsonRpcId {
 pub(crate) enum RejectedLine {
     /// Send one error response with this id.
     Respond(RawJsonRpcId, LineError),
-    /// Ignore the line, because it is an invalid response. Responding to a response could loop
-    /// forever.
+    /// Ignore the line, because it is an invalid response without a valid id. Responding to a
+    /// response could loop forever.
     Ignore,
 }
 
@@ -215,21 +218,41 @@ fn deserialize_params<'de, D: Deserializer<'de>>(
     RawJsonRpcParams::from_value(value).map_err(|error| D::Error::custom(error.message))
 }
 
-fn rejection_for_invalid_object(text: &str) -> RejectedLine {
-    let outline: MemberPresence = match serde_json::from_str(text) {
-        Ok(outline) => outline,
-        Err(error) if error.is_data() => return LineError::InvalidEnvelope.into(),
-        Err(_) => return LineError::NotJson.into(),
-    };
-    if outline.method.is_none() && (outline.result.is_some() || outline.error.is_some()) {
-        return RejectedLine::Ignore;
-    }
+/// Returns the kind and the id of an object that is not a valid message. An invalid id becomes
+/// null.
+fn classify_invalid_object(text: &str) -> Result<(ObjectKind, RawJsonRpcId), LineError> {
+    let outline: MemberPresence =
+        serde_json::from_str(text).map_err(|error| match error.is_data() {
+            true => LineError::InvalidEnvelope,
+            false => LineError::NotJson,
+        })?;
+    let is_response =
+        outline.method.is_none() && (outline.result.is_some() || outline.error.is_some());
     let id = match outline.id {
         Some(AnyId::Valid(id)) if !is_id_too_long(&id) => id,
         _ => RawJsonRpcId::Null,
     };
-    RejectedLine::Respond(id, LineError::InvalidEnvelope)
+    Ok((if is_response { ObjectKind::Response } else { ObjectKind::Other }, id))
 }
+
+/// The kind of message that an invalid object was meant to be.
+enum ObjectKind {
+    Response,
+    Other,
+}
+
+/// Replaces an invalid response by an error response, so that the waiting request ends.
+fn response_error(id: RawJsonRpcId) -> Result<RawJsonRpcMessage, RejectedLine> {
+    if id == RawJsonRpcId::Null {
+        return Err(RejectedLine::Ignore);
+    }
+    let error =
+        RawJsonRpcError::new(INVALID_REQUEST, "the response is not a valid JSON-RPC response");
+    Ok(RawJsonRpcResponse::new(id, Err(Box::new(error))).into())
+}
+
+/// The code of JSON-RPC for a message that is not a valid request or response.
+const INVALID_REQUEST: i32 = -32600;
 
 fn error_for_non_object(text: &str) -> LineError {
     match serde_json::from_str::<IgnoredAny>(text) {
@@ -359,7 +382,11 @@ mod tests {
             Err(LineError::TooLong.into())
         );
         let broken = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":\"\xff\"}";
-        assert_eq!(decode(broken), Err(RejectedLine::Ignore));
+        assert!(matches!(
+            decode(broken),
+            Ok(RawJsonRpcMessage::Response(RawJsonRpcResponse::Error { error, .. }))
+                if error.code == INVALID_REQUEST
+        ));
     }
 
     #[test]
@@ -377,16 +404,26 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_response_is_dropped() {
+    fn a_broken_response_ends_its_request_with_an_error() {
         for line in [
             r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#,
-            r#"{"jsonrpc":"2.0","id":1.5,"result":null}"#,
-            r#"{"jsonrpc":"2.0","result":null}"#,
             r#"{"jsonrpc":"1.0","id":1,"error":{"code":1,"message":""}}"#,
             r#"{"jsonrpc":"2.0","id":1,"error":"text"}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"a":1,"a":2}}}"#,
         ] {
-            assert_eq!(decode(line.as_bytes()), Err(RejectedLine::Ignore), "{line}");
+            let decoded = serde_json::to_value(decode(line.as_bytes()).unwrap()).unwrap();
+            assert_eq!((&decoded["id"], &decoded["error"]["code"]), (&json!(1), &json!(-32600)));
+        }
+    }
+
+    #[test]
+    fn a_broken_response_without_a_valid_id_is_dropped() {
+        for line in [
+            &br#"{"jsonrpc":"2.0","id":1.5,"result":null}"#[..],
+            br#"{"jsonrpc":"2.0","result":null}"#,
+            b"{\"jsonrpc\":\"1.0\",\"id\":\"\xe9\",\"result\":null}",
+        ] {
+            assert_eq!(decode(line), Err(RejectedLine::Ignore), "{line:?}");
         }
     }
 }
