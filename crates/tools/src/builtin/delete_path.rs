@@ -2,7 +2,7 @@
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::ToolKind;
-use callboard_text::path_text;
+use callboard_text::utf8_path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -102,7 +102,7 @@ impl Tool for DeletePath {
             let path = found.entry.path.path();
             let mut text = format!("Deleted {}.", workspace.display(path));
             text.extend(found.restorability_note().map(|caveat| format!(" {caveat}")));
-            Ok(ToolOutput::for_change(text, json!({ "path": path_text(path) }), workspace))
+            Ok(ToolOutput::for_change(text, json!({ "path": utf8_path(path) }), workspace))
         });
         run.await
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::{FileChange, Operation, ToolKind};
-use callboard_text::path_text;
+use callboard_text::utf8_path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -127,7 +127,7 @@ impl Tool for MovePath {
             let (from, to) = (found.entry.path.path(), to.path.path());
             let shown = |path| workspace.display(path);
             let text = format!("Moved {} to {}.", shown(from), shown(to));
-            let raw = json!({ "from": path_text(from), "to": path_text(to) });
+            let raw = json!({ "from": utf8_path(from), "to": utf8_path(to) });
             Ok(ToolOutput::for_change(text, raw, workspace))
         });
         run.await

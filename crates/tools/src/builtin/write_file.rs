@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, PinnedPlan};
 use acp_types::{Location, Operation, ToolKind, diff};
-use callboard_text::{grouped_count_with_noun, path_text};
+use callboard_text::{grouped_count_with_noun, utf8_path};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -249,7 +249,7 @@ impl Plan {
         let parts: Vec<_> =
             done.into_iter().chain(self.notes.iter().map(Note::to_string)).collect();
         let text = parts.join(" ");
-        let raw = json!({ "path": path_text(self.at.path()), "bytes": bytes });
+        let raw = json!({ "path": utf8_path(self.at.path()), "bytes": bytes });
         ToolOutput::for_change(text, raw, workspace)
     }
 
