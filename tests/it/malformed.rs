@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::harness::raw::{Raw, spawn};
+use crate::harness::raw::{Raw, request, spawn};
 use crate::harness::scratch::Scratch;
 
 mod table;
@@ -66,6 +66,25 @@ fn all_malformed_lines_are_answered_once_on_one_connection() {
         check_errors(&mut agent, row.line(id), row.expected(id, true), row.name);
     }
     end(agent);
+}
+
+#[test]
+fn an_invalid_answer_to_a_question_rejects_the_call() {
+    let mut agent = Raw::start(&["--model", "direct"]);
+    agent.initialize();
+    let prompt = [json!({"type": "text", "text": "run touch made"})];
+    let params = json!({"sessionId": agent.new_session(), "prompt": prompt});
+    agent.send(request("prompt", "session/prompt", &params));
+    let messages = repeat_with(|| serde_json::from_str::<Value>(&agent.receive()).unwrap());
+    let mut questions = messages.filter(|it| it["method"] == "session/request_permission");
+    let id = questions.next().unwrap()["id"].clone();
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "allow"}});
+    let error = json!({"code": 1, "message": "XYZZY"});
+    let answer = json!({"jsonrpc": "2.0", "id": id, "result": outcome, "error": error});
+    agent.send(answer.to_string());
+    assert_eq!(agent.answer("prompt")["result"]["stopReason"], "end_turn");
+    assert!(!agent.scratch.path("made").exists());
+    drop(agent.end());
 }
 
 #[test]

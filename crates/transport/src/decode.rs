@@ -97,7 +97,9 @@ impl CheckedLine<'_> {
                 Err(RejectedLine::Respond(unaltered_request_id(&message), LineError::NotUtf8))
             }
             None => match classify_invalid_object(text) {
-                Ok((ObjectKind::Response, id)) => response_error(id_unless_altered(id)),
+                Ok((ObjectKind::Response, id)) => {
+                    Err(RejectedLine::EndRequest(id_unless_altered(id)))
+                }
                 Ok((ObjectKind::Other, id)) if is_utf8 => {
                     Err(RejectedLine::Respond(id, LineError::InvalidEnvelope))
                 }
@@ -130,9 +132,9 @@ fn id_unless_altered(id: RawJsonRpcId) -> RawJsonRpcId {
 pub(crate) enum RejectedLine {
     /// Send one error response with this id.
     Respond(RawJsonRpcId, LineError),
-    /// Ignore the line, because it is an invalid response without a valid id. Responding to a
-    /// response could loop forever.
-    Ignore,
+    /// The line is an invalid response. End the request with this id, which waits for it. Send
+    /// nothing, because responding to a response could loop forever.
+    EndRequest(RawJsonRpcId),
 }
 
 impl From<LineError> for RejectedLine {
@@ -240,19 +242,6 @@ enum ObjectKind {
     Response,
     Other,
 }
-
-/// Replaces an invalid response by an error response, so that the waiting request ends.
-fn response_error(id: RawJsonRpcId) -> Result<RawJsonRpcMessage, RejectedLine> {
-    if id == RawJsonRpcId::Null {
-        return Err(RejectedLine::Ignore);
-    }
-    let error =
-        RawJsonRpcError::new(INVALID_REQUEST, "the response is not a valid JSON-RPC response");
-    Ok(RawJsonRpcResponse::new(id, Err(Box::new(error))).into())
-}
-
-/// The code of JSON-RPC for a message that is not a valid request or response.
-const INVALID_REQUEST: i32 = -32600;
 
 fn error_for_non_object(text: &str) -> LineError {
     match serde_json::from_str::<IgnoredAny>(text) {
@@ -382,11 +371,7 @@ mod tests {
             Err(LineError::TooLong.into())
         );
         let broken = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":\"\xff\"}";
-        assert!(matches!(
-            decode(broken),
-            Ok(RawJsonRpcMessage::Response(RawJsonRpcResponse::Error { error, .. }))
-                if error.code == INVALID_REQUEST
-        ));
+        assert_eq!(decode(broken), Err(RejectedLine::EndRequest(RawJsonRpcId::Number(1))));
     }
 
     #[test]
@@ -404,26 +389,26 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_response_ends_its_request_with_an_error() {
+    fn a_broken_response_ends_its_request() {
         for line in [
             r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#,
             r#"{"jsonrpc":"1.0","id":1,"error":{"code":1,"message":""}}"#,
             r#"{"jsonrpc":"2.0","id":1,"error":"text"}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"a":1,"a":2}}}"#,
         ] {
-            let decoded = serde_json::to_value(decode(line.as_bytes()).unwrap()).unwrap();
-            assert_eq!((&decoded["id"], &decoded["error"]["code"]), (&json!(1), &json!(-32600)));
+            let expected = Err(RejectedLine::EndRequest(RawJsonRpcId::Number(1)));
+            assert_eq!(decode(line.as_bytes()), expected, "{line}");
         }
     }
 
     #[test]
-    fn a_broken_response_without_a_valid_id_is_dropped() {
+    fn a_broken_response_without_a_valid_id_ends_no_request() {
         for line in [
             &br#"{"jsonrpc":"2.0","id":1.5,"result":null}"#[..],
             br#"{"jsonrpc":"2.0","result":null}"#,
             b"{\"jsonrpc\":\"1.0\",\"id\":\"\xe9\",\"result\":null}",
         ] {
-            assert_eq!(decode(line), Err(RejectedLine::Ignore), "{line:?}");
+            assert_eq!(decode(line), Err(RejectedLine::EndRequest(RawJsonRpcId::Null)), "{line:?}");
         }
     }
 }

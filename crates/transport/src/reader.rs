@@ -5,7 +5,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::thread;
 
-use agent_client_protocol::{RawJsonRpcMessage, TransportFrame};
+use agent_client_protocol::{RawJsonRpcId, RawJsonRpcMessage, TransportFrame};
 use futures::channel::mpsc::UnboundedSender;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -96,16 +96,26 @@ impl LineReaderThread {
             add_count(&self.counters.lines_malformed, 1);
         }
         tracing::debug!(?refused, "refused a line");
-        let RejectedLine::Respond(id, fault) = refused else {
-            return Ok(());
-        };
-        let mut answer = RawJsonRpcMessage::response(id, Err(fault.to_error()));
-        match encode(&mut answer, &mut self.answer) {
-            Ok(()) => self.queue.wait_and_push_error_response(&self.answer),
-            Err(_) => Ok(()),
+        match refused {
+            RejectedLine::Respond(id, fault) => {
+                let mut answer = RawJsonRpcMessage::response(id, Err(fault.to_error()));
+                match encode(&mut answer, &mut self.answer) {
+                    Ok(()) => self.queue.wait_and_push_error_response(&self.answer),
+                    Err(_) => Ok(()),
+                }
+            }
+            RejectedLine::EndRequest(RawJsonRpcId::Null) => Ok(()),
+            RejectedLine::EndRequest(id) => {
+                let error = LineError::InvalidEnvelope.to_error();
+                let response = RawJsonRpcMessage::response(id, Err(error));
+                self.handoff.send(response, INVALID_RESPONSE_BYTES)
+            }
         }
     }
 }
+
+/// Estimated size of the error that replaces an invalid response.
+const INVALID_RESPONSE_BYTES: usize = 512;
 
 /// The method of the handshake (<https://agentclientprotocol.com/protocol/v1/initialization>).
 const INITIALIZE: &str = "initialize";
