@@ -272,6 +272,23 @@ fn a_change_too_large_for_an_update_is_sent_as_an_excerpt_with_a_count() {
 }
 
 #[test]
+fn an_excerpt_that_nearly_fills_an_update_leaves_room_for_its_note() {
+    let long = "x".repeat(2_000) + "\n";
+    for length in (56_000..57_400).step_by(20) {
+        let filling = "x".repeat(length) + "\n";
+        let items = [("/p/a", filling), ("/p/b", long.clone())].map(|(path, text)| {
+            let lines = vec![HunkLine { tag: LineTag::Added, text }];
+            let hunks = vec![Hunk { old_start: 0, new_start: 1, lines }];
+            FileChange::new(Operation::Add, path).with_hunks(hunks).into()
+        });
+        let patch = ToolCallPatch::new().with_content(items.into());
+        let updates = crate::json(&running().updates_for_call_patch(&id(), &patch));
+        assert!(updates.to_string().len() <= 60 * 1024);
+        assert!(updates[0]["content"].is_array(), "{length}");
+    }
+}
+
+#[test]
 fn whole_texts_too_large_for_an_update_are_sent_as_an_excerpt_with_a_count() {
     let text: String = (0..20_000).map(|number| format!("line {number} of a file\n")).collect();
     let new_text = Some(text);

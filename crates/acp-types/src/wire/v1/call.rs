@@ -113,11 +113,13 @@ impl SentCall {
             return None;
         }
         let room = MAX_STREAMED_UPDATE_BYTES.checked_sub(rest + r#","content":[]"#.len())?;
-        let items = encode::change_excerpt(&self.items, meta_key, room)?;
-        let len = items.len() + items.iter().map(encode::item_json_len).sum::<usize>();
-        if len > room {
-            return None;
-        }
+        let sized_excerpt = |max| {
+            let items = encode::change_excerpt(&self.items, meta_key, max)?;
+            let len = items.len() + items.iter().map(encode::item_json_len).sum::<usize>();
+            (len <= room).then_some((len, items))
+        };
+        // The note about omitted files may not fit beside an excerpt that fills the whole room.
+        let (len, items) = sized_excerpt(room).or_else(|| sized_excerpt(room / 2))?;
         if items == self.call.content {
             return None;
         }

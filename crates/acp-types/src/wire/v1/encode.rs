@@ -114,9 +114,9 @@ pub(super) fn item_json_len(item: &ToolCallContent) -> usize {
     }
 }
 
-/// Returns an excerpt of `content` that takes at most `max` bytes of JSON, unless the texts alone
-/// are longer. The excerpt contains all texts, the first hunks of the file changes, and the number
-/// of omitted lines. Returns `None` if there is no file change, or if an item is a terminal.
+/// Returns an excerpt of `content`: all texts, the first hunks of the file changes, and a note with
+/// the number of omitted lines. The texts and hunks take at most `max` bytes of JSON, unless the
+/// texts alone are longer. Returns `None` if there is no file change, or if an item is a terminal.
 pub(super) fn change_excerpt(
     content: &[Content],
     meta_key: &str,
