@@ -15,7 +15,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acp_lifecycle::title;
+use acp_lifecycle::{Titles, title};
 use acp_mcp::McpServerConfig;
 use acp_tools::sandbox::PreviewSetting;
 use acp_tools::{CATALOGUES, WebSearch};
@@ -313,19 +313,11 @@ const SECONDS_OF_DAY: u64 = 24 * 60 * 60;
 
 /// Checks that there is a translation for a locale, e.g. `de`, `de-AT` or `de_DE.UTF-8`.
 fn check_locale(locale: &str) -> Result<(), String> {
-    // `C` and `POSIX` are names of English.
-    let languages = CATALOGUES.iter().map(|(language, _)| *language);
-    let mut known = languages.clone().chain(["C", "POSIX"]);
-    let tag = locale.split(['.', '@']).next().unwrap_or_default();
-    let (language, rest) = tag.split_once(['-', '_']).unwrap_or((tag, "region"));
-    let is_subtag =
-        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if known.any(|known| known.eq_ignore_ascii_case(language))
-        && rest.split(['-', '_']).all(is_subtag)
-    {
+    let is_english = |name| locale.split('.').next() == Some(name);
+    if Titles::has_language(CATALOGUES, locale) || ["C", "POSIX"].into_iter().any(is_english) {
         return Ok(());
     }
-    let names: Vec<_> = languages.map(|language| format!("`{language}`")).collect();
+    let names: Vec<_> = CATALOGUES.iter().map(|(language, _)| format!("`{language}`")).collect();
     Err(format!("locale must be one of {}, or one of these with a region", names.join(", ")))
 }
 

@@ -94,6 +94,15 @@ impl Titles {
         Ok(Self { messages: Messages::from_bundles(negotiate_bundles(catalogues, locale)?) })
     }
 
+    /// Returns whether a catalogue is in the language of a locale. Returns `false` for a malformed
+    /// locale.
+    #[must_use]
+    pub fn has_language(catalogues: &[(&str, &str)], locale: &str) -> bool {
+        let Some(wanted) = parse_locale(locale) else { return false };
+        let languages = catalogues.iter().filter_map(|(locale, _)| parse_locale(locale));
+        languages.into_iter().any(|language| language.language == wanted.language)
+    }
+
     /// Selects catalogues like [`negotiate`](Self::negotiate), but parses the catalogues only when
     /// the first title is rendered. Use this method for catalogues that are part of the program. If
     /// a catalogue is malformed, titles show the key and the arguments. A test should therefore
