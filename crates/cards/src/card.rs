@@ -64,8 +64,8 @@ struct OpenCallState {
     texts: Vec<HeldBackText>,
     printed_content: VecDeque<PrintedContent>,
     meta: CallMeta,
-    /// Whether the title ends with a progress.
-    has_progress_in_title: bool,
+    /// Whether the running call reports a progress, with which its title then ends.
+    has_progress: bool,
     /// Exit code and signal of the command of a display-only terminal.
     exit: (Option<i32>, Option<String>),
     has_terminal: bool,
@@ -179,9 +179,7 @@ impl Card {
             kept.exit_code = meta.exit_code;
             kept.signal = meta.signal.map(|name| sanitise::truncate_line(&name, MAX_LINE_CHARS));
             self.open.meta = kept;
-            // The agent shows the size of streamed arguments from 1 KiB.
-            let arriving = meta.arriving.values().fold(0, |sum: u64, it| sum.saturating_add(*it));
-            self.open.has_progress_in_title = meta.progress.is_some() || arriving >= 1024;
+            self.open.has_progress = meta.progress.is_some();
         }
     }
 
@@ -219,7 +217,7 @@ impl Card {
     /// Returns the title without the progress, because a printed line stays as it is while the
     /// progress changes.
     fn title_for_line(&self) -> &str {
-        match self.open.has_progress_in_title {
+        match self.open.has_progress || self.title.ends_with(STREAMED_SIZE_END) {
             true => title_without_progress(&self.title),
             false => &self.title,
         }
@@ -458,6 +456,9 @@ fn has_different_words(old: &str, new: &str) -> bool {
     let (old, new) = (letters(old), letters(new));
     !old.starts_with(&new) && !new.starts_with(&old)
 }
+
+/// The end of a title that contains the size of the arguments streamed so far.
+const STREAMED_SIZE_END: &str = " KiB …";
 
 /// Returns a title without the progress.
 fn title_without_progress(title: &str) -> &str {
