@@ -39,7 +39,8 @@ pub(crate) struct SessionOptions {
     handle: SessionHandle,
     commands: CommandMenuFn,
     folders: Vec<PathBuf>,
-    /// Called after each change, because the process may be killed before the next turn.
+    /// Records the chosen options. Called after each change, because the process may be killed
+    /// before the next turn.
     record: Box<dyn Fn(&ActiveOptions) + Send + Sync>,
     state: Mutex<OptionsState>,
 }

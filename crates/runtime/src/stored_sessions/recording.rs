@@ -284,22 +284,23 @@ impl SessionRecording {
         }
     }
 
-    /// Changes the stored settings, if the new settings differ.
-    pub(crate) fn record_settings(&self, change: impl FnOnce(&mut StoredSettings)) {
+    /// Changes the stored settings, if the new settings differ. Returns whether they differ.
+    pub(crate) fn record_settings(&self, change: impl FnOnce(&mut StoredSettings)) -> bool {
         let mut state = lock(&self.state);
         change(&mut state.settings);
-        if state.has_prompt {
-            let changes: Vec<_> = state.changed_settings().into_iter().collect();
-            state.write(changes);
-        }
+        let changed = if state.has_prompt { state.changed_settings() } else { None };
+        let is_changed = changed.is_some();
+        state.write(changed.into_iter().collect());
+        is_changed
     }
 
     /// Stores the chosen options, if they differ from the stored ones. The change is committed soon,
     /// even if no turn follows.
     pub(crate) fn record_options(self: &Arc<Self>, options: &ActiveOptions) {
-        self.record_settings(|settings| settings.set_options(options));
-        let recording = self.clone();
-        drop(tokio::spawn(async move { recording.commit().await }));
+        if self.record_settings(|settings| settings.set_options(options)) {
+            let recording = self.clone();
+            drop(tokio::spawn(async move { recording.commit().await }));
+        }
     }
 
     /// Stores the files that the model knows, if they differ from the stored files.
