@@ -103,6 +103,7 @@ fn a_change_since_the_preview_is_not_overwritten() {
         ("file", PreImage::Missing, ErrorCode::ChangedSincePreview),
         ("file", bytes("othe"), ErrorCode::ChangedSincePreview),
         ("file", bytes("other "), ErrorCode::ChangedSincePreview),
+        ("file", bytes("OTHER"), ErrorCode::ChangedSincePreview),
         ("gone", bytes("text"), ErrorCode::ChangedSincePreview),
         ("gone/too", bytes("text"), ErrorCode::ChangedSincePreview),
         ("dir", PreImage::Missing, ErrorCode::IsADirectory),
