@@ -108,7 +108,7 @@ made-names = Während der Befehl lief, wurden ausführbare Dateien oder Namen mi
 made-names-and-more = Während der Befehl lief, wurden ausführbare Dateien oder Namen mit Punkt erzeugt oder geändert, vielleicht noch mehr: { $names }
 made-names-unknown = Das Projekt ist zu groß, um alle ausführbaren Dateien und Namen mit Punkt zu finden, die Befehle erzeugen.
 refused-hosts = Abgelehnte Verbindungen: { $hosts }
-sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern und nur erlaubte Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
+sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern, keine Dateien lesen, die eine Regel verbirgt, und nur erlaubte Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
 
 preview-question = Der Befehl lief in einer Kopie der Projektordner, ohne Zugang zum Netz. Wenn du es erlaubst, werden genau diese Änderungen in die Projektordner übernommen.
 preview-no-changes = Der Befehl lief in einer Kopie der Projektordner, ohne Zugang zum Netz. Er hat keine Dateien geändert.

@@ -25,7 +25,7 @@ use super::overlay::{check_preview, mount_copy_on_write, mount_preview};
 use super::protection::Protection;
 use super::resolver::PathResolver;
 use super::rules::SHARED_FOLDERS;
-use super::scratch::{Scratch, copy_devices, fresh_proc, fresh_terminals};
+use super::scratch::{Scratch, clone_unreadable_file, copy_devices, fresh_proc, fresh_terminals};
 use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open_path, retry};
 use crate::error::{SetupFailure, SetupStep};
@@ -185,7 +185,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Adds empty files and folders that cover the hidden paths.
+    /// Adds files and folders that cover the hidden paths. In writable folders, they cannot be
+    /// opened; elsewhere, they are empty.
     fn add_hidden(&mut self, scratch: &Scratch, plan: &MountPlan) -> Result<(), SetupFailure> {
         for (number, path) in self.covered.clone().into_iter().enumerate() {
             let is_tmp = self.tmp.as_ref() == Some(&path) && !self.masked.contains(&path);
@@ -197,10 +198,14 @@ impl Trees {
                 Err(Errno::NOENT | Errno::ACCESS) => continue,
                 Err(error) => return Err(SetupFailure::at(SetupStep::Mask, &path, error)),
             };
+            let is_closed = self.must_be_closed(&path, plan);
             let (tree, attributes) = if is_tmp {
                 (scratch.folder("tmp", 0o1777), HARMLESS)
             } else if is_folder {
-                (scratch.folder(&format!("hidden{number}"), 0o755), READ_ONLY)
+                let mode = if is_closed { 0 } else { 0o755 };
+                (scratch.folder(&format!("hidden{number}"), mode), READ_ONLY)
+            } else if is_closed {
+                (clone_unreadable_file(), READ_ONLY)
             } else {
                 (scratch.empty_file(), READ_ONLY)
             };
@@ -218,6 +223,17 @@ impl Trees {
             self.add(path.clone(), tree, Some(READ_ONLY));
         }
         Ok(())
+    }
+
+    /// Returns whether the cover of a path must not be readable. If a file of a writable folder
+    /// appeared empty, a command could store the empty file as a new version, e.g. in a commit. A
+    /// folder that leads to accessible paths must remain readable.
+    fn must_be_closed(&self, path: &Path, plan: &MountPlan) -> bool {
+        let leads_on =
+            |placement: &Placement| placement.cover.is_none() && placement.target.starts_with(path);
+        self.masked.iter().any(|masked| masked == path)
+            && plan.writable_paths().any(|writable| path.starts_with(writable))
+            && !self.placements.iter().any(leads_on)
     }
 
     /// Returns whether a path remains visible: either no covered folder contains it, or it is in a

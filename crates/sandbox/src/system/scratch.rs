@@ -92,6 +92,12 @@ impl Scratch {
     }
 }
 
+/// Copies a file that no process can open, not even root, after its mount forbids devices
+/// ([`READ_ONLY`] contains this attribute).
+pub(super) fn clone_unreadable_file() -> io::Result<OwnedFd> {
+    clone_tree(Path::new("/dev/null"))
+}
+
 /// Copies the devices that commands may use. A device that does not exist is skipped.
 pub(super) fn copy_devices() -> Result<Vec<(&'static str, OwnedFd)>, SetupFailure> {
     let mut devices = Vec::new();

@@ -353,11 +353,44 @@ fn parents_of_masked_paths_and_sockets_stay_in_place() {
         let text = output.text;
         assert!(moved.split('|').all(|complaint| text.contains(complaint)), "{text}");
         assert!(text.ends_with("keys\ntoken\n"), "{text}");
-        let read = "cat $(find \"$HOME\" -type f) | grep SECRET-TOKEN";
+        let read = "exec 2>/dev/null; cat $(find \"$HOME\" -type f) | grep SECRET-TOKEN";
         assert_eq!(run(&world, &policy, Isolation::Namespaces, read).text, "");
     }
     assert!(folder.join("keys/key").exists() && folder.join("../beside").exists());
     drop(socket);
+}
+
+/// If the file appeared empty, the commit would empty it.
+#[test]
+fn masked_paths_in_a_writable_folder_cannot_be_opened() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let mut policy = SandboxPolicy::new([&world.project]);
+    policy.masked = ["r/token", "r/keys"].map(|name| world.project.join(name)).into();
+    let git = "git -c user.name=n -c user.email=e";
+    fs::create_dir_all(world.project.join("r/keys")).unwrap();
+    for name in ["token", "keys/key"] {
+        fs::write(world.project.join("r").join(name), "SECRET").unwrap();
+    }
+    let prepare = format!("git init -q r; cd r; git add .; {git} commit -qm first");
+    let open = SandboxPolicy::new([&world.project]);
+    assert_eq!(run(&world, &open, Isolation::Namespaces, &prepare).text, "");
+    let line = format!(
+        "cd r; cat token; echo x > token; {git} commit -qam second; echo x > beside; git add beside; \
+         {git} commit -qm third; git log --oneline --name-only"
+    );
+    let text = run(&world, &policy, Isolation::Namespaces, &line).text;
+    assert_eq!(text.matches("token: Permission denied").count(), 2, "{text}");
+    assert!(!text.contains("second") && text.contains("third\nbeside\n"), "{text}");
+    // Root may list every folder, so for root the folder is empty.
+    let text = run(&world, &policy, Isolation::Namespaces, "ls r/keys").text;
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(text.contains("Permission denied"), !is_root, "{text}");
+    // A folder that leads to a readable path can be entered.
+    policy.readable = vec![world.project.join("r/keys/key")];
+    assert_eq!(run(&world, &policy, Isolation::Namespaces, "cat r/keys/key").text, "SECRET");
 }
 
 #[test]
