@@ -223,6 +223,8 @@ async fn a_file_that_a_rule_denies_reading_is_not_shown_by_a_search_or_after_a_m
     assert!(texts[0].contains("notes.txt") && texts[0].contains("token=abc"), "{texts:#?}");
     assert!(!texts.concat().contains("KEY\n"), "{texts:#?}");
     assert_eq!(texts.concat().matches("token=abc").count(), 1, "{texts:#?}");
+    let note = "[files that a rule denies reading are left out]";
+    assert_eq!(texts.concat().matches(note).count(), 2, "{texts:#?}");
     assert!(texts[4].contains("a rule denies reading secret/deep/KEY"), "{texts:#?}");
     assert!(agent.scratch.path("secret/deep/KEY").exists());
     agent.finish().await;

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::sandbox::denied_reads::{denied_reads, may_contain_denied};
 use crate::search::grep::{GrepQuery, SearchProgress, search_at};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
@@ -137,6 +138,7 @@ impl Tool for Grep {
     ) -> Result<ToolOutput, ToolError> {
         let (query, at) = pinned.release(grant)?;
         let (call, runtime) = (invocation.call.clone(), Handle::current());
+        let denied = call.session().update(|session, _| denied_reads(session.rules()));
         let searched = invocation.context.run_blocking(move |workspace| {
             let is_cancelled = || call.cancel_token().is_cancelled();
             // The search threads do not belong to the runtime, but the call handle needs the clock
@@ -150,7 +152,11 @@ impl Tool for Grep {
                 report_search_progress(&call, seen);
             };
             let matches = search_at(workspace, &query, &at, &is_cancelled, &is_excluded, &watch)?;
-            let text = matches.to_text(workspace);
+            let mut text = matches.to_text(workspace);
+            if may_contain_denied(&denied, at.path()) {
+                // A note only for files with a match would reveal what the files contain.
+                text.push_str("[files that a rule denies reading are left out]\n");
+            }
             Ok((matches, text))
         });
         let (matches, text) = searched.await?;

@@ -73,6 +73,17 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
     Ok(found)
 }
 
+/// Returns whether a rule denies reading files that may be in `folder`. Does not look for them.
+pub(crate) fn may_contain_denied(denied: &[DeniedRead], folder: &Path) -> bool {
+    denied.iter().any(|read| match read {
+        DeniedRead::Path(path) => path.starts_with(folder),
+        DeniedRead::Glob(glob) => {
+            let base = glob.literal_base();
+            base.starts_with(folder) || folder.starts_with(base)
+        }
+    })
+}
+
 /// Returns the first file or folder in `folder` that a rule denies reading.
 ///
 /// # Errors
@@ -145,5 +156,22 @@ mod tests {
         found.sort();
         let expected = ["one", "other/x.pem", "secret", "work/a/.env", "work/b/c/.ENV"];
         assert_eq!(found, expected.map(path));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_contain_denied_files_is_recognized() {
+        for (denied, folder, expected) in [
+            ("/**/.env", "/p", true),
+            ("/p/secret/**", "/p", true),
+            ("/p/secret/**", "/p/secret/deep", true),
+            ("/p/secret/**", "/p/open", false),
+            ("/p/*/key", "/ps", false),
+        ] {
+            let denied = [DeniedRead::Glob(PathGlob::parse(denied).unwrap())];
+            assert_eq!(may_contain_denied(&denied, Path::new(folder)), expected, "{denied:?}");
+        }
+        let denied = [DeniedRead::Path("/p/a".into())];
+        assert!(may_contain_denied(&denied, Path::new("/p")));
+        assert!(!may_contain_denied(&denied, Path::new("/p/b")));
     }
 }
