@@ -416,6 +416,19 @@ async fn a_result_that_is_too_large_fails_at_once() {
 }
 
 #[tokio::test]
+async fn a_result_with_an_unknown_kind_of_content_is_not_lost() {
+    let arguments = json!({"text": "hi", "more": [{"type": "video", "data": "aGk="}]});
+    let script = one_turn(&[("mcp__one__echo", arguments)]);
+    let mut agent = ready(script, "auto", &[("one", "")], ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let (_, status, text) = shown(&agent).remove(0);
+    assert_eq!(status, ToolCallStatus::Completed);
+    let note = "[A part of the result cannot be read: unknown variant `video`";
+    assert!(text.contains("echo: hi") && text.contains(note), "{text}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn the_last_result_of_a_server_that_ends_is_not_lost() {
     let leave = [("mcp__one__leave", json!({}))];
     let script = [one_turn(&leave), vec![json!({"end": "end_turn"})]].concat();

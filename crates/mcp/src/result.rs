@@ -4,9 +4,23 @@ use acp_tools::{ErrorCode, ToolOutput};
 use acp_types::schema::v1::EmbeddedResourceResource;
 use acp_types::{CallEndReason, Content, ContentBlock};
 use callboard_text::{base64_decoded_len, grouped_count_with_noun, head};
-use rmcp::model::CallToolResult;
+use rmcp::model::{CallToolResult, ContentBlock as McpContentBlock};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use crate::limits::MAX_SHOWN_TEXT_BYTES;
+
+/// Reads a result that the SDK could not read, e.g. because the kind of a part is newer than the
+/// SDK. A part that cannot be read becomes a text about it.
+pub(crate) fn read_unknown_result(mut result: Value) -> Option<CallToolResult> {
+    for part in result.get_mut("content")?.as_array_mut()? {
+        if let Err(error) = McpContentBlock::deserialize(&*part) {
+            let text = format!("[A part of the result cannot be read: {error}]");
+            *part = json!({"type": "text", "text": text});
+        }
+    }
+    serde_json::from_value(result).ok()
+}
 
 /// Converts a result of a server.
 pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
@@ -78,7 +92,6 @@ fn text_for_model(block: &ContentBlock) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use serde_json::{Value, json};
 
     use super::*;
 
@@ -111,5 +124,23 @@ mod tests {
         let failed = output(json!({"content": [{"type": "text", "text": "no"}], "isError": true}));
         assert_eq!(failed.failure, Some((ErrorCode::ServerError, CallEndReason::Error)));
         assert_eq!(output(json!({"content": []})).text, "[The result is empty.]");
+    }
+
+    #[test]
+    fn a_part_of_an_unknown_kind_does_not_hide_the_other_parts() {
+        let result = json!({"content": [
+            {"type": "video", "data": "aGk="},
+            {"type": "text", "text": "one"},
+            {"type": "text"},
+            3,
+        ], "structuredContent": {"a": 1}, "isError": true});
+        let output = to_tool_output(read_unknown_result(result).unwrap());
+        assert_eq!(output.text.matches("[A part of the result cannot be read: ").count(), 3);
+        assert!(output.text.contains("`video`") && output.text.contains("]\none\n["));
+        assert_eq!(output.raw_output, Some(json!({"a": 1})));
+        assert_eq!(output.failure, Some((ErrorCode::ServerError, CallEndReason::Error)));
+        for other in [json!({"contents": []}), json!({"content": "x"}), json!(null)] {
+            assert_eq!(read_unknown_result(other), None);
+        }
     }
 }

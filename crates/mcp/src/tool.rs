@@ -18,7 +18,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::model::{
     self, CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
-    CancelledNotificationParam, ClientRequest, JsonObject, RequestId, ServerResult,
+    CancelledNotificationParam, ClientRequest, CustomResult, JsonObject, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value;
@@ -28,7 +28,7 @@ use crate::definition::{FirstDefinition, ToolDefinition};
 use crate::limits::{CLOSE_TIMEOUT, MAX_MESSAGE_BYTES};
 use crate::oauth::{ServerLogin, login_error_text, start_error_text};
 use crate::requests::RunningCall;
-use crate::result::to_tool_output;
+use crate::result::{read_unknown_result, to_tool_output};
 
 /// A tool of a server.
 #[derive(Debug)]
@@ -233,8 +233,13 @@ impl ServerConnection {
                 return Err(error);
             }
         };
+        let answer = answer.map(|answer| match answer {
+            ServerResult::CustomResult(CustomResult(result)) => read_unknown_result(result),
+            ServerResult::CallToolResult(result) => Some(result),
+            _ => None,
+        });
         match answer {
-            Ok(ServerResult::CallToolResult(result)) => {
+            Ok(Some(result)) => {
                 let compared =
                     call.cancel_token().run_until_cancelled(wrong_result(definition, &result));
                 let difference = compared.await.flatten();
@@ -256,7 +261,7 @@ impl ServerConnection {
                 }
                 Ok(output)
             }
-            Ok(_) => {
+            Ok(None) => {
                 let message =
                     format!("The server {} answered with no result of a tool.", self.name);
                 Err(ToolError::recoverable(ErrorCode::ServerError, message))

@@ -116,7 +116,8 @@ def call(number, name, arguments, token):
     record(f"{name} {json.dumps(arguments)}")
     shown = probe(arguments) if name == "probe" else arguments.get("text", "")
     text = f"{name}: {shown}" + "x" * arguments.get("size", 0)
-    send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
+    content = [{"type": "text", "text": text}, *arguments.get("more", [])]
+    send({"id": number, "result": {"content": content}})
 
 
 asked = {}
