@@ -313,6 +313,32 @@ async fn a_load_shows_what_the_client_held() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_read_before_a_load_counts_as_read_unless_it_changed() {
+    let edits = ["--mode", "accept-edits"];
+    for (is_changed, expected) in [(false, 0), (true, 1)] {
+        let scratch = Scratch::new();
+        let read = call("read_file", json!({"path": "notes.txt"}));
+        let read = Model::from(vec![read, end(), text("Read.")]);
+        let mut first = start(&scratch, &read, &edits, Options::default());
+        first.initialize().await.unwrap();
+        let id = first.new_session().await;
+        first.turn("Read it").await;
+        first.finish().await;
+        if is_changed {
+            fs::write(scratch.path("notes.txt"), "another text\n").unwrap();
+        }
+        let write = call("write_file", json!({"path": "notes.txt", "content": "new\n"}));
+        let write = Model::from(vec![write, end(), text("Written.")]);
+        let (mut agent, _) = load(&scratch, &id, &write, &edits, Options::default()).await;
+        let prompt = agent.prompt_in(&id, "Write it").await;
+        assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+        let asked = &agent.client.permission_requests;
+        assert_eq!(asked.len(), expected, "{is_changed}: {asked:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_load_sends_each_document_once_before_its_response() {
     let scratch = Scratch::new();
     let mut live = ready(&scratch, &all_kinds(), &["--mode", "auto"]).await;

@@ -89,6 +89,8 @@ pub(crate) struct WorkspaceContext {
     /// After a removal of prompts, the number of prompts that remain. The number is used once, to
     /// remove the file versions of the removed prompts.
     left_prompts: Arc<AtomicU32>,
+    /// Whether files of a stored session must still be marked as read.
+    has_restored: Arc<AtomicBool>,
 }
 
 /// The instruction files and the file versions that the session tracks.
@@ -137,6 +139,7 @@ impl WorkspaceContext {
             is_forgotten,
             prompt,
             left_prompts,
+            has_restored: Arc::default(),
         }
     }
 
@@ -152,7 +155,19 @@ impl WorkspaceContext {
         // The session may be a copy that contains only the first prompts of another session.
         versions.mark_forgotten_after(prompts);
         let known = TrackedFiles { versions, ..TrackedFiles::default() };
-        Self { known: Arc::new(tokio::sync::Mutex::new(known)), ..self }
+        let has_restored = Arc::new(AtomicBool::new(!known.versions.is_empty()));
+        Self { known: Arc::new(tokio::sync::Mutex::new(known)), has_restored, ..self }
+    }
+
+    /// Marks the files that the model of a stored session knows as read in the workspace. Does
+    /// nothing after the first call.
+    pub(crate) async fn mark_restored_files(&self) {
+        if self.has_restored.swap(false, Ordering::Relaxed) {
+            let mark = |known: &mut TrackedFiles, workspace: &Workspace| {
+                known.versions.mark_restored_as_read(workspace);
+            };
+            self.run_blocking_on_files(mark).await;
+        }
     }
 
     /// Returns the files that the model knows. Returns `None` while files are read.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _, Seek as _};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -115,6 +116,9 @@ struct TrackedFile {
     version: Option<FileVersion>,
     /// Number of the prompt in which the model read or wrote the file.
     prompt: u32,
+    /// Whether an earlier process recorded the version, so that the tools of this process do not
+    /// know the file yet.
+    is_restored: bool,
 }
 
 /// A file that the model knows, in the form that is stored with a session.
@@ -145,8 +149,13 @@ impl FileVersions {
             path: unquote_path(&file.path).into_owned(),
             version: file.version,
             prompt: file.prompt,
+            is_restored: true,
         });
         Self(files.collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Records the current version of a file that the model has just read or written in a prompt.
@@ -162,7 +171,8 @@ impl FileVersions {
             if self.0.len() >= MAX_TRACKED_FILES {
                 self.0.pop_front();
             }
-            self.0.push_back(TrackedFile { path: path.to_owned(), version: Some(version), prompt });
+            let (path, version) = (path.to_owned(), Some(version));
+            self.0.push_back(TrackedFile { path, version, prompt, is_restored: false });
         }
     }
 
@@ -171,6 +181,19 @@ impl FileVersions {
     pub(crate) fn mark_forgotten_after(&mut self, prompts: u32) {
         for file in self.0.iter_mut().filter(|file| file.prompt > prompts) {
             file.version = None;
+        }
+    }
+
+    /// Marks the files of a restored session as read in the workspace, unless they have changed or
+    /// are too large to be hashed. Blocks while it reads files.
+    pub(super) fn mark_restored_as_read(&mut self, workspace: &Workspace) {
+        for TrackedFile { path, version, is_restored, .. } in &mut self.0 {
+            if let Some(version) = version.as_mut().filter(|it| it.content.is_some())
+                && mem::take(is_restored)
+                && version.compare_with_file(workspace, path) == FileComparison::Unchanged
+            {
+                workspace.mark_as_read(path);
+            }
         }
     }
 

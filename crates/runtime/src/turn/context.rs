@@ -105,6 +105,7 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
     notices.into_iter().for_each(|notice| updates::send_notice(turn.handle, notice));
     turn.tools.take_usage().iter().for_each(|usage| history.add_usage(usage));
     let chosen = (turn.active_options)();
+    turn.cancel.run_until_cancelled(turn.workspace_context.mark_restored_files()).await;
     if !context::model_takes_context(&*chosen.model) {
         return updates::report_late_writes(turn, history).await;
     }

@@ -35,7 +35,7 @@ use callboard_text::{normalise, path_text};
 use crate::background::BackgroundCommands;
 use crate::error::ToolError;
 use crate::files::Durability;
-use crate::files::content_hash::KnownHashes;
+use crate::files::content_hash::{HashingReader, KnownHashes};
 use crate::files::state::journal::recover_unlocked_journals;
 use crate::files::state::late_writes::LateWrite;
 use crate::files::state::outputs::OutputStore;
@@ -541,6 +541,21 @@ impl Workspace {
             opened => opened.ok()?,
         };
         file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
+    }
+
+    /// Records that the session knows the current content of a file inside the roots, e.g. because an
+    /// earlier process of this session read the file. Reads the whole file. A file that cannot be
+    /// read stays unknown.
+    pub fn mark_as_read(&self, path: &Path) {
+        let real = self.locate_in_roots("", &normalise(path)).map(|at| self.canonicalize(&at));
+        let Some(Ok(real)) = real else { return };
+        let Some(file) = self.open_existing_file(real.path()) else { return };
+        let mut reader = HashingReader::new(file);
+        if io::copy(&mut reader, &mut io::sink()).is_ok()
+            && let Some(hash) = reader.hash()
+        {
+            self.known_hashes.record(real.path(), hash);
+        }
     }
 
     /// Returns the metadata of a file. Links are followed.
