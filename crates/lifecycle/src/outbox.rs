@@ -207,11 +207,10 @@ impl Outbox {
             let behind_fences = behind_fences.map_or(0, |at| at + 1);
             let Some(entry) = self.queue.get_mut(at) else { return };
             entry.is_held = false;
-            // Skip a report before an existing fence: all items before a fence are sent at once, so
-            // the report need not become a fence.
+            // A report before a fence becomes a fence too, because the other one may be removed.
+            entry.is_fence = true;
+            self.fence_count += 1;
             if at >= behind_fences {
-                entry.is_fence = true;
-                self.fence_count += 1;
                 let (held, free): (VecDeque<_>, VecDeque<_>) =
                     self.queue.drain(behind_fences..).partition(|entry| entry.is_held);
                 self.queue.extend(free.into_iter().chain(held));

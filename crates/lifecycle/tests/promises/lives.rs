@@ -99,6 +99,18 @@ fn lifecycles_that_once_broke_a_guarantee() {
             Event::Adopt(3, 1),
             Event::Finish(1, 2),
         ],
+        // A due report must not overtake an earlier message when the request behind it is removed.
+        vec![
+            Event::Say("a"),
+            Event::Stream(0),
+            Event::Take(1),
+            Event::Say("a"),
+            Event::Stream(2),
+            Event::Ask(0, Wish::Write),
+            Event::ReportWithin(2, 0),
+            allow(),
+            Event::Take(4),
+        ],
     ] {
         live(Pace::OnEvent, events);
     }
