@@ -54,7 +54,7 @@ async fn every_answer_except_an_allow_fails_the_call_and_the_turn_continues() {
         assert_eq!(call.status, ToolCallStatus::Failed, "{no:?}");
         assert!(!agent.session().client_state.has_run(&call.tool_call_id.0), "{no:?}");
         let (words, code) = match no {
-            PermissionReply::Error => ("Not run: no one could be asked", "not_permitted"),
+            PermissionReply::Error => ("Not run: permission was not granted", "not_permitted"),
             PermissionReply::SelectId(_) => ("is none of the options", "not_permitted"),
             _ => ("Rejected by the user", "rejected"),
         };

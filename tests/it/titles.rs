@@ -41,10 +41,8 @@ async fn titles_are_in_the_language_of_the_command_line_or_the_environment() {
 #[tokio::test]
 async fn permission_requests_are_german_and_results_for_the_model_are_english() {
     let refused = "
-  │ Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: --deny-all lehnt jede Frage ab.
-✗ fehlgeschlagen: Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: --deny-all lehnt …";
-    let english =
-        "Not run: no one could be asked for permission: --deny-all rejects whatever is asked.";
+✗ fehlgeschlagen: Nicht ausgeführt: Es gab keine Erlaubnis: --deny-all lehnt jede Frage ab.";
+    let english = "Not run: permission was not granted: --deny-all rejects whatever is asked.";
     for (prompt, question) in [
         (
             "write notes.txt\n<<<\neins\n>>>",

@@ -136,10 +136,7 @@ async fn a_panicking_sink_blocks_no_call() {
     let performed = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
     let ended = tokio::time::timeout(Duration::from_secs(60), performed).await.unwrap().unwrap();
     assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Permission)));
-    assert_eq!(
-        ended.text,
-        "Not run: no one could be asked for permission: the client cannot be reached."
-    );
+    assert_eq!(ended.text, "Not run: permission was not granted: the client cannot be reached.");
 }
 
 /// A result whose serialization panics.

@@ -36,21 +36,18 @@ impl EntryPath {
         at: &WorkspacePath,
     ) -> Result<Self, ToolError> {
         let (Some(parent), Some(name)) = (at.parent(), at.path_in_root.file_name()) else {
-            return Err(ToolError::invalid_arguments(format!(
-                "{} is a root of the workspace",
-                at.given
-            )));
+            return Err(ToolError::invalid_arguments(format!("{} is a project folder", at.given)));
         };
         let real = workspace.canonicalize(&parent)?;
         let there = real.child(name);
         let seen = Some(record_file_ids(workspace, &real, parent.path.clone())?);
         let parent = WorkspacePath { inspected: seen, ..parent };
         let path = workspace.real_path(&there);
-        if workspace.roots.iter().any(|root| root.real_path.starts_with(&path)) {
-            return Err(ToolError::invalid_arguments(format!(
-                "{} contains a root of the workspace",
-                at.given
-            )));
+        let mut roots = workspace.roots.iter().map(|root| &root.real_path);
+        if let Some(root) = roots.find(|root| root.starts_with(&path)) {
+            let relation = if *root == path { "is" } else { "contains" };
+            let message = format!("{} {relation} a project folder", at.given);
+            return Err(ToolError::invalid_arguments(message));
         }
         Ok(Self { parent, name: name.to_owned(), path: there })
     }
