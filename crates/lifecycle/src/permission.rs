@@ -213,6 +213,7 @@ impl Grant {
         Self { subject, kind }
     }
 
+    #[cfg(feature = "tokio")]
     pub(crate) fn kind(&self) -> GrantKind {
         self.kind
     }
