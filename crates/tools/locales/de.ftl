@@ -84,7 +84,7 @@ shortened = { $start } … ({ $lines ->
 text = { $text }
 thousands = .
 
-outside = Außerhalb des Arbeitsbereichs: { $path }
+outside = Außerhalb der Projektordner: { $path }
 no-sandbox = Er läuft ohne Sandbox: { $reason }.
 outside-sandbox = Er läuft außerhalb der Sandbox. Grund: { $why }
 outside-sandbox-stopped = Er läuft außerhalb der Sandbox, die ihn vielleicht aufgehalten hat ({ $line }). Grund: { $why }

@@ -84,7 +84,7 @@ shortened = { $start } … ({ $lines ->
 text = { $text }
 thousands = ,
 
-outside = Outside of the workspace: { $path }
+outside = Outside of the project folders: { $path }
 no-sandbox = It runs without a sandbox: { $reason }.
 outside-sandbox = It runs outside of the sandbox. Reason: { $why }
 outside-sandbox-stopped = It runs outside of the sandbox, which may have stopped it ({ $line }). Reason: { $why }

@@ -161,7 +161,7 @@ mod tests {
     fn a_catalogue_without_a_note_leaves_it_in_english() {
         let own = Titles::parse("de", "thousands = .\nown = Eigenes").unwrap();
         let note = Note::new("outside").with_text("path", "/x");
-        assert_eq!(note.render(&own), "Outside of the workspace: /x");
+        assert_eq!(note.render(&own), "Outside of the project folders: /x");
         assert_eq!(Note::new("own").render(&own), "Eigenes");
         assert_eq!(Note::from("as it is".to_owned()).render(&own), "as it is");
     }

@@ -38,7 +38,7 @@ pub(super) fn explain_path_error(
         io::ErrorKind::IsADirectory => return is_a_directory_error(given),
         io::ErrorKind::CrossesDevices => (
             ErrorCode::OutsideRoots,
-            format!("{given} is outside of the workspace: a link leaves it or forms a loop"),
+            format!("{given} is outside of the project folders: a link leaves it or forms a loop"),
         ),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => (
             ErrorCode::NotPermitted,
@@ -60,7 +60,8 @@ pub(super) fn outside_roots_error(workspace: &Workspace, given: &str) -> ToolErr
         // Writing to a String cannot fail.
         let _ = write!(roots, " {}", path_text(root));
     }
-    let message = format!("{given} is outside of the workspace. Use a path inside of:{roots}");
+    let message =
+        format!("{given} is outside of the project folders. Use a path inside of:{roots}");
     ToolError::recoverable(ErrorCode::OutsideRoots, message)
 }
 

@@ -36,7 +36,8 @@ const REPOSITORY_MARKERS: &[&str] = &["HEAD", "objects", "refs"];
 pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     let path = root.join(beneath);
     let Some((folder, config)) = read_config(root) else { return false };
-    let words = config_entries(&config).flat_map(|(_, value)| words_of_value(value));
+    let entries = config_entries(&config).filter(may_name_file);
+    let words = entries.flat_map(|(_, value)| words_of_value(value));
     // In the configuration, a path of a hook is relative to the project folder. A path of an
     // include is relative to the file that includes it.
     let places = words
@@ -81,7 +82,7 @@ pub(crate) fn paths_named_in_config(root: &Path) -> Vec<NamedPath> {
             continue;
         }
         let text = read_small_text_file(&config).unwrap_or_default();
-        for (key, value) in config_entries(&text) {
+        for (key, value) in config_entries(&text).filter(may_name_file) {
             match &*key.to_ascii_lowercase() {
                 "hookspath" => named.push(NamedPath::Hooks(normalise(&worktree.join(value)))),
                 "path" => {
@@ -138,6 +139,35 @@ pub(crate) fn git_folders(root: &Path) -> Vec<PathBuf> {
         }
     }
     folders
+}
+
+/// Keys whose values are names, numbers or patterns of references, and never files or commands.
+const KEYS_WITHOUT_FILES: &[&str] = &[
+    "autocrlf",
+    "bare",
+    "defaultbranch",
+    "email",
+    "eol",
+    "fetch",
+    "filemode",
+    "ignorecase",
+    "logallrefupdates",
+    "merge",
+    "name",
+    "precomposeunicode",
+    "pushdefault",
+    "pushremote",
+    "rebase",
+    "remote",
+    "repositoryformatversion",
+    "symlinks",
+];
+
+/// Returns whether an entry of a configuration can name a file or a command. A value that is one
+/// word for a switch never does.
+fn may_name_file((key, value): &(&str, &str)) -> bool {
+    let is_switch = ["true", "false", "yes", "no", "on", "off"].contains(value);
+    !is_switch && !KEYS_WITHOUT_FILES.iter().any(|other| key.eq_ignore_ascii_case(other))
 }
 
 /// Returns the keys and values of a configuration, without quotes and comments around them.
@@ -306,7 +336,8 @@ mod tests {
     fn files_that_the_configuration_names_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        let config = "[core]\n\thooksPath = tools/hooks\n\tbare = false\n; path = not\n[filter \"x\"]\n\
+        let config = "[core]\n\thooksPath = tools/hooks\n\tbare = 1\n\tfsmonitor = false\n\
+                      [branch \"a\"]\n\tRemote = origin\n; path = not\n[filter \"x\"]\n\
                       \tclean = \"sh scripts/clean.sh %f\"\n[include]\n\tpath = ../more.inc\n";
         write(root, ".git/config", config);
         for (path, is_one) in [
@@ -316,7 +347,10 @@ mod tests {
             ("more.inc", true),
             ("scripts/clean.sh", true),
             ("scripts/x", false),
-            ("false", true),
+            ("false", false),
+            ("1", false),
+            ("origin", false),
+            ("%f", true),
             ("not", false),
             ("src/main.rs", false),
         ] {
