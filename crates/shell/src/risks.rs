@@ -59,6 +59,10 @@ pub struct Risks {
 #[must_use]
 pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
     let folders = PossibleFolders::new(place.cwd);
+    // A line that mentions the variable in another way may change it.
+    let uses = line.matches("$HOME").count() + line.matches("${HOME}").count();
+    let home = place.home.filter(|_| line.matches("HOME").count() == uses);
+    let place = ShellContext { home, ..place };
     let mut look = RiskFinder { context: place, folders, texts: 0, risks: Risks::default() };
     look.check_line(line, 0);
     look.risks
@@ -240,7 +244,7 @@ impl RiskFinder<'_> {
                 continue;
             }
             let word = ShellWord { text: name.to_owned(), ..word.clone() };
-            let paths = self.resolve_paths(&word).unwrap_or_default();
+            let paths = self.resolve_paths(&self.expand_home(&word)).unwrap_or_default();
             if paths.iter().any(|path| tables::is_process_file(path)) {
                 self.add_reason(RiskReason::new("risk-names-process").with_subject("name", name));
             }
@@ -276,9 +280,15 @@ impl RiskFinder<'_> {
                 self.folders.enter_or_stay(args);
                 self.add_entered_folders();
             }
-            "rm" if has_switch(&words, "rR", "--recursive") => {
-                self.non_option_words(args)
-                    .for_each(|target| self.check_removal(target, RemovalExtent::All));
+            "rm" | "rmdir" | "unlink" => {
+                let is_recursive = name == "rm" && has_switch(&words, "rR", "--recursive");
+                let extent = if is_recursive { RemovalExtent::All } else { RemovalExtent::Named };
+                self.non_option_words(args).for_each(|target| self.check_removal(target, extent));
+            }
+            "mv" => {
+                let named: Vec<_> = self.non_option_words(args).collect();
+                let moved = named.split_last().map_or(&[][..], |(_, moved)| moved);
+                moved.iter().for_each(|file| self.check_removal(file, RemovalExtent::Named));
             }
             "find" => {
                 let (folders, extent) = removal::folders_removed_by_find(args);
@@ -432,7 +442,7 @@ impl RiskFinder<'_> {
     }
 
     fn add_read(&mut self, target: &ShellWord) {
-        let paths = self.resolve_paths(target).unwrap_or_default();
+        let paths = self.resolve_paths(&self.expand_home(target)).unwrap_or_default();
         paths.into_iter().for_each(|path| self.add_path(|found| &mut found.reads, path));
     }
 
@@ -460,6 +470,23 @@ impl RiskFinder<'_> {
         let folder = ShellWord { text: folder.to_owned(), ..target.clone() };
         let paths = self.resolve_paths(&folder).unwrap_or_default();
         paths.into_iter().for_each(|path| self.add_path(|found| &mut found.enters, path));
+    }
+
+    /// Replaces `~` or `$HOME` at the beginning of a word by the home directory, if the word has no
+    /// other expansion.
+    fn expand_home(&self, word: &ShellWord) -> ShellWord {
+        let prefixes = ["~", "$HOME", "${HOME}"];
+        let rest = prefixes.iter().find_map(|prefix| word.text.strip_prefix(prefix));
+        match (rest, self.context.home.and_then(Path::to_str)) {
+            (Some(rest), Some(home))
+                if word.expands
+                    && (rest.is_empty() || rest.starts_with('/'))
+                    && !rest.contains(['$', '`', '*', '?', '[', '{']) =>
+            {
+                ShellWord { text: format!("{home}{rest}"), expands: false, ..word.clone() }
+            }
+            _ => word.clone(),
+        }
     }
 
     /// Returns the paths that a word may name; `None` if they are not known.

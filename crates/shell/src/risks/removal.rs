@@ -1,4 +1,4 @@
-//! Recursive removals.
+//! Removals of files and folders.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,8 @@ use crate::parser::ShellWord;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RemovalExtent {
     All,
+    /// Only the target itself, which is a file or an empty folder.
+    Named,
     /// Only the matching files below the target.
     Matching,
 }
@@ -60,7 +62,7 @@ pub(super) fn removes_vital(
         _ if target.text.starts_with('/') => Path::new("/").join(text),
         _ => match cwd {
             Some(cwd) => cwd.join(text),
-            None => return true,
+            None => return extent != RemovalExtent::Named,
         },
     };
     let path = normalise(&path);
@@ -75,7 +77,11 @@ pub(super) fn removes_vital(
     let is_above = place.project_folders.iter().any(|root| above(root))
         || place.home.is_some_and(above)
         || known.iter().any(|name| name == ".git");
-    starts_unknown || climbs || is_outside || extent == RemovalExtent::All && is_above
+    match extent {
+        RemovalExtent::Named => is_outside,
+        RemovalExtent::Matching => starts_unknown || climbs || is_outside,
+        RemovalExtent::All => starts_unknown || climbs || is_outside || is_above,
+    }
 }
 
 /// Removes trailing patterns that match every name, because such a pattern means the whole folder.
