@@ -195,8 +195,8 @@ async fn rules_that_tools_could_write_only_deny() {
     agent.finish().await;
 }
 
-/// A search and a move of a folder ask, because the folder may contain such files. An allowed search
-/// does not show their text, and the move is refused.
+/// A search of a folder does not ask, and does not show the text of such files. A move of the folder
+/// is refused.
 #[tokio::test]
 async fn a_file_that_a_rule_denies_reading_is_not_shown_by_a_search_or_after_a_move() {
     let scratch = Scratch::new();
@@ -223,6 +223,7 @@ async fn a_file_that_a_rule_denies_reading_is_not_shown_by_a_search_or_after_a_m
     assert!(texts[0].contains("notes.txt") && texts[0].contains("token=abc"), "{texts:#?}");
     assert!(!texts.concat().contains("KEY\n"), "{texts:#?}");
     assert_eq!(texts.concat().matches("token=abc").count(), 1, "{texts:#?}");
+    assert_eq!(agent.client.permission_requests.len(), 0);
     let note = "[files that a rule denies reading are left out]";
     assert_eq!(texts.concat().matches(note).count(), 2, "{texts:#?}");
     assert!(texts[4].contains("a rule denies reading secret/deep/KEY"), "{texts:#?}");

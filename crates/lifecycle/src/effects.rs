@@ -77,6 +77,7 @@ pub struct Effects {
     is_always_asked: bool,
     is_sensitive: bool,
     has_sandbox: bool,
+    leaves_out_denied: bool,
     preview: Option<CommandPreview>,
     /// The paths in the effects that are outside of every project folder.
     outside_paths: Vec<PathBuf>,
@@ -116,6 +117,19 @@ impl Effects {
     #[must_use]
     pub fn is_always_asked(&self) -> bool {
         self.is_always_asked
+    }
+
+    /// States that the searches of the call leave out each file that
+    /// [`CallHandle::judge_effects`](crate::CallHandle::judge_effects) denies reading. A rule that
+    /// denies reading some files of a folder then causes no permission request for a search of the
+    /// folder.
+    #[must_use]
+    pub fn with_denied_files_left_out(self) -> Self {
+        Self { leaves_out_denied: true, ..self }
+    }
+
+    pub(crate) fn leaves_out_denied_files(&self) -> bool {
+        self.leaves_out_denied
     }
 
     /// Marks the effects as sensitive, i.e. as more than a change of plain text. Examples are a

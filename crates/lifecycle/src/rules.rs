@@ -122,6 +122,13 @@ impl Rule {
         }
         match self.matcher.deny_certainty(effects, seen) {
             MatchCertainty::No => None,
+            MatchCertainty::Maybe
+                if self.verdict == Verdict::Deny
+                    && seen.is_search()
+                    && effects.leaves_out_denied_files() =>
+            {
+                None
+            }
             MatchCertainty::Maybe => Some(Verdict::Ask),
             MatchCertainty::Yes => Some(self.verdict),
         }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use acp_types::ToolKind;
 use callboard_shell::portable_line::PortableLine;
-use serde::{Deserialize, Serialize};
+use callboard_text::{escape_invisible, head};
+use serde::de::{Error as _, IntoDeserializer as _};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::MatchCertainty;
 use super::argv::{ArgvPrefix, ParsedCommandLine};
@@ -24,6 +26,7 @@ pub enum Matcher {
     /// All effects of a tool, by the tool's name.
     Tool(String),
     /// All effects of every tool of this kind.
+    #[serde(deserialize_with = "deserialize_known_kind")]
     Kind(ToolKind),
     /// Commands that begin with these words. A command line is allowed if each of its commands is
     /// allowed.
@@ -44,6 +47,19 @@ pub enum Matcher {
         /// The tool's name, or `None` for all tools of the server.
         tool: Option<String>,
     },
+}
+
+/// Reads the kind of a rule. ACP reads unknown kinds as `other`, but a rule with a misspelt kind
+/// would then match no call that its author meant.
+fn deserialize_known_kind<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<ToolKind, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let kind = ToolKind::deserialize(name.as_str().into_deserializer())?;
+    if serde_json::to_value(kind).is_ok_and(|known| known == *name) {
+        return Ok(kind);
+    }
+    Err(D::Error::custom(format!("unknown kind `{}`", escape_invisible(head(&name, 64)))))
 }
 
 /// A kind of access to a file.
@@ -73,6 +89,10 @@ impl<'a> ParsedEffect<'a> {
             _ => None,
         };
         Self { effect, command_line }
+    }
+
+    pub(super) fn is_search(&self) -> bool {
+        matches!(self.effect, Effect::Search(_))
     }
 
     /// Returns the command line and its working directory, if the effect is a plain command line.

@@ -15,8 +15,9 @@ use crate::limits::MAX_RULE_PATTERN_BYTES;
 /// `*` and `?` match within one path component, `**` matches any number of components, and `[ab]`
 /// and `{a,b}` match alternatives. Paths are resolved before matching, so the glob itself must not
 /// contain a symbolic link. Only a glob that matches a folder and ends in `/**` allows searching or
-/// deleting the folder. A denying rule ignores letter case, because some file systems ignore letter
-/// case. For folders that may contain a denied file, the client is asked.
+/// deleting the folder. A denying rule also covers everything in a folder that the glob matches, and
+/// ignores letter case, because some file systems ignore letter case. For folders that may contain a
+/// denied file, the client is asked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathGlob {
@@ -66,10 +67,11 @@ impl PathGlob {
         is_whole && self.allows(path) && self.allows(&path.join("beneath"))
     }
 
-    /// Returns whether a path matches when letter case is ignored. Denying rules match in this way.
+    /// Returns whether a denying rule with this glob covers a path: the path or one of its parent
+    /// folders matches when letter case is ignored.
     #[must_use]
-    pub fn is_match_ignoring_case(&self, path: &Path) -> bool {
-        self.case_insensitive.is_match(path)
+    pub fn covers_ignoring_case(&self, path: &Path) -> bool {
+        path.ancestors().any(|path| self.case_insensitive.is_match(path))
     }
 
     /// Returns the leading path components without wildcards. Every matching path begins with them,
@@ -90,7 +92,7 @@ impl PathGlob {
     /// Returns how certainly an access to a path is denied. If `is_tree` is true, the access
     /// includes everything in the folder.
     pub(super) fn deny_certainty(&self, path: &Path, is_tree: bool) -> MatchCertainty {
-        if self.case_insensitive.is_match(path) {
+        if self.covers_ignoring_case(path) {
             MatchCertainty::Yes
         } else if !is_absolute_without_parent_dirs(path) || is_tree && self.may_overlap(path) {
             MatchCertainty::Maybe

@@ -331,8 +331,29 @@ fn a_glob_is_compared_with_resolved_paths() {
         (Write, "/p/secret", Effect::Delete("/p/other".into()), Allow),
         (Delete, "/p/secret", Effect::Write("/p/secret".into()), Allow),
         (Write, "/p/secret", Effect::Unknown, Ask),
+        (Write, "/p/secret", Effect::Write("/p/Secret/a/b".into()), Deny),
+        (Read, "/p/**/keys", Effect::Read("/p/a/keys/key".into()), Deny),
+        (Read, "/p/**/keys", Effect::Search("/p/keys/a".into()), Deny),
+        (Read, "/p/**/keys", Effect::Read("/p/keystore".into()), Allow),
     ] {
         check(Deny, &path(access, glob), effect, expected);
+    }
+}
+
+#[test]
+fn a_search_that_leaves_out_denied_files_asks_only_because_of_other_rules() {
+    let search = Effects::from(Effect::Search("/p".into()));
+    let filtered = search.clone().with_denied_files_left_out();
+    for (verdict, glob, expected) in [
+        (Deny, "/p/**/.env", [Ask, Allow]),
+        (Ask, "/p/**/.env", [Ask, Ask]),
+        (Deny, "/p/**", [Ask, Allow]),
+        (Deny, "/p", [Deny, Deny]),
+        (Deny, "/**", [Deny, Deny]),
+    ] {
+        let rules = rules([rule(verdict, path(FileAccess::Read, glob))]);
+        let judged = [&search, &filtered].map(|it| rules.judge_call(it, &AllowAllPolicy));
+        assert_eq!(judged, expected, "{verdict:?} {glob}");
     }
 }
 
@@ -535,6 +556,7 @@ fn a_rule_is_written_and_read_as_json() {
         json!({"path": {"access": "write", "glob": "/p/["}}),
         json!({"path": {"access": "write", "glob": format!("/{}", "x".repeat(2000))}}),
         json!({"host": "a:1"}),
+        json!({"kind": "exec"}),
         json!({"anything": 1}),
     ] {
         let json = json!({"scope": "user", "matcher": wrong, "verdict": "allow"});

@@ -127,6 +127,7 @@ impl Tool for Grep {
             max_per_file: args.max_per_file,
             offset: args.offset.unwrap_or(0),
         };
+        let effects = effects.with_denied_files_left_out();
         Ok(ToolPreview { effects, ..ToolPreview::new((query, at)) })
     }
 

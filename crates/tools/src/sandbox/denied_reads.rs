@@ -60,7 +60,7 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
                 return Err(too_many_entries());
             }
             let path = entry.path();
-            if globs.iter().any(|glob| glob.is_match_ignoring_case(&path)) {
+            if globs.iter().any(|glob| glob.covers_ignoring_case(&path)) {
                 found.push(path);
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push((path, globs));
@@ -93,7 +93,7 @@ pub(crate) fn first_denied_in(denied: &[DeniedRead], folder: &Path) -> io::Resul
     let is_denied = |path: &Path| {
         denied.iter().any(|read| match read {
             DeniedRead::Path(other) => other == path,
-            DeniedRead::Glob(glob) => glob.is_match_ignoring_case(path),
+            DeniedRead::Glob(glob) => glob.covers_ignoring_case(path),
         })
     };
     let (mut folders, mut entries) = (vec![folder.to_owned()], 0);
