@@ -516,6 +516,31 @@ async fn what_a_command_does_in_the_background_is_reported_at_its_end() {
     agent.finish().await;
 }
 
+/// While a command runs, the sandbox occupies missing names with placeholders.
+#[tokio::test]
+async fn placeholders_are_no_files_for_the_other_tools() {
+    let start = json!({"command": "echo begun; sleep 600", "background": true});
+    let write = json!({"path": "CLAUDE.md", "content": "x"});
+    let script = [
+        call("terminal", start),
+        end(),
+        call("list_directory", json!({})),
+        call("find_path", json!({"pattern": "*.{md,txt}"})),
+        call("write_file", write),
+        end(),
+        text("Done."),
+    ];
+    let Some(mut agent) = ready(script.to_vec(), "auto", ALLOW).await else { return };
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert!(fs::symlink_metadata(agent.scratch.path("CLAUDE.md")).is_ok());
+    let texts: Vec<_> = agent.session().calls().iter().map(|call| call_text(call)).collect();
+    let [_, listed, found, written] = &texts[..] else { panic!("{texts:#?}") };
+    assert!(!listed.contains("socket") && listed.contains("notes.txt"), "{listed}");
+    assert!(!found.contains("CLAUDE.md") && found.contains("notes.txt"), "{found}");
+    assert!(written.contains("a command is running whose sandbox protects"), "{written}");
+    agent.finish().await;
+}
+
 #[tokio::test]
 async fn file_tools_and_commands_share_the_private_tmp() {
     let Some(mut agent) = ready(Model::Direct, "accept-edits", REJECT).await else { return };

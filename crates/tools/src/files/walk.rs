@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use callboard_sandbox::is_placeholder_at;
 use callboard_text::path_text;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -317,6 +318,8 @@ impl Iterator for Walk<'_> {
             if name == ".git"
                 || self.omits_generated && kind == FileKind::Directory && is_generated_folder(&name)
                 || self.is_ignored(&path, kind)
+                // While a command runs, its sandbox occupies protected names that are missing.
+                || kind == FileKind::Special && is_placeholder_at(&self.real.join(&path))
             {
                 continue;
             }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
+use callboard_sandbox::is_placeholder_at;
 use callboard_text::{path_text, unquote_path};
 use similar::get_close_matches;
 
@@ -117,8 +118,15 @@ pub(super) fn is_a_directory_error(given: &str) -> ToolError {
     ToolError::recoverable(ErrorCode::IsADirectory, message)
 }
 
-pub(super) fn not_a_file_error(given: &str) -> ToolError {
-    let message = format!("{given} is a FIFO, socket or device, not a regular file");
+pub(super) fn not_a_file_error(given: &str, path: &Path) -> ToolError {
+    let message = if is_placeholder_at(path) {
+        format!(
+            "{given} does not exist, but a command is running whose sandbox protects this name. It \
+             can be created when the command has ended"
+        )
+    } else {
+        format!("{given} is a FIFO, socket or device, not a regular file")
+    };
     ToolError::recoverable(ErrorCode::NotARegularFile, message)
 }
 

@@ -78,7 +78,7 @@ fn pin_outside_roots(
         Err(error) => return Err(explain_path_error(workspace, given, whole, &error)),
     };
     if matches!(kind, Some(FileKind::Link | FileKind::Special)) {
-        return Err(not_a_file_error(given));
+        return Err(not_a_file_error(given, whole));
     }
     let base = match kind {
         Some(FileKind::Directory) => Some(real),
@@ -123,7 +123,7 @@ pub(super) fn record_file_ids(
             let message = format!("{given} is a link to a file that does not exist");
             return Err(ToolError::recoverable(ErrorCode::NotFound, message));
         }
-        Ok(FileKind::Special) => return Err(not_a_file_error(&real.given)),
+        Ok(FileKind::Special) => return Err(not_a_file_error(&real.given, real.path())),
         other => {
             other.map_err(explain)?;
             Some(dir.entry_id(name).map_err(explain)?)

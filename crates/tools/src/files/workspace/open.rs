@@ -198,6 +198,6 @@ pub(crate) fn require_regular_file(
     match FileKind::from(metadata.file_type()) {
         FileKind::File => Ok(()),
         FileKind::Directory => Err(is_a_directory_error(&at.given)),
-        FileKind::Link | FileKind::Special => Err(not_a_file_error(&at.given)),
+        FileKind::Link | FileKind::Special => Err(not_a_file_error(&at.given, at.path())),
     }
 }
