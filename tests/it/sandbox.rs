@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use pretty_assertions::assert_eq;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::json;
 
 use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
@@ -50,6 +51,25 @@ fn doctor_names_the_sandbox_of_this_system_and_how_to_get_a_better_one() {
     assert_eq!(code == 0, !report.starts_with("Sandbox: none"));
     let refused = report.contains("does not work here");
     assert_eq!(refused, !report.starts_with("Sandbox: namespaces"), "{report}");
+}
+
+#[test]
+fn a_sandboxed_program_cannot_read_files_that_a_rule_denies_reading() {
+    let scratch = Scratch::new();
+    if !has_namespaces(&scratch) {
+        return;
+    }
+    let rules = scratch.sessions().with_file_name("permissions");
+    fs::create_dir_all(&rules).unwrap();
+    let matcher = json!({"path": {"access": "read", "glob": "/**/notes.*"}});
+    let rule = json!({"scope": "user", "verdict": "deny", "matcher": matcher});
+    fs::write(rules.join("user.json"), json!({"rules": [rule]}).to_string()).unwrap();
+    let cat = ["sandbox", "run", "--", "cat", "notes.txt"];
+    let (code, text) = run(&scratch, &cat);
+    assert!(code == 1 && text.contains("Permission denied"), "{text}");
+    fs::write(rules.join("user.json"), "{").unwrap();
+    let (code, text) = run(&scratch, &cat);
+    assert!(code == 1 && text.contains("user.json"), "{text}");
 }
 
 #[test]

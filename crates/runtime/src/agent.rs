@@ -217,7 +217,7 @@ impl CodingAgent {
     #[must_use]
     pub fn with_state_folder(self, folder: PathBuf) -> Self {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
-        let rules = Arc::new(FileRuleStore::new(folder.join("permissions")));
+        let rules = Arc::new(FileRuleStore::in_state_folder(&folder));
         Self { rules: Some(rules), state: Some(folder), tools: Arc::default(), ..self }
     }
 

@@ -40,6 +40,12 @@ impl FileRuleStore {
         Self { folder }
     }
 
+    /// Creates the store of an agent that keeps its state in `folder`.
+    #[must_use]
+    pub fn in_state_folder(folder: &Path) -> Self {
+        Self::new(folder.join("permissions"))
+    }
+
     fn file_path(&self, scope: RuleScope, root: &Path) -> PathBuf {
         match scope {
             RuleScope::User => self.folder.join("user.json"),

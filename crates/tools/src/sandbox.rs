@@ -19,10 +19,13 @@ mod proxy;
 mod server_lease;
 mod session_sandbox;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use acp_lifecycle::Rules;
 use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
 
+use self::denied_reads::{denied_reads, find_denied};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
@@ -73,6 +76,17 @@ pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPoli
     policy.masked.extend(workspace.guarded_paths().map(Path::to_owned));
     policy.readable.extend(workspace.outputs().session_folder().map(Path::to_owned));
     policy
+}
+
+/// Masks the existing files that rules deny reading.
+///
+/// # Errors
+///
+/// Returns an error if the searched folders contain more than 50,000 files and folders. Blocks.
+pub fn mask_denied_files(policy: &mut SandboxPolicy, rules: &Rules) -> io::Result<()> {
+    let denied = find_denied(&denied_reads(rules), &policy.writable)?;
+    policy.masked.extend(denied);
+    Ok(())
 }
 
 /// Removes the placeholders that killed commands left in the project folders. While a command runs,

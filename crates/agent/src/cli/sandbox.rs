@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use acp_tools::sandbox::sandbox_policy;
+use acp_lifecycle::{RuleStore as _, Rules};
+use acp_tools::sandbox::{mask_denied_files, sandbox_policy};
 use acp_tools::{Workspace, WorkspaceError};
 use callboard_exec::OutputStream;
 use callboard_process::env::{base_env, own_env};
+use callboard_runtime::FileRuleStore;
 use callboard_sandbox::{
     CommandSession, Isolation, IsolationProbe, SandboxCommand, SandboxPolicy, probe_isolation,
 };
@@ -18,7 +20,7 @@ use super::subcommands::{guarded_config_paths, process_env};
 use super::{
     absolute_or_current_folder, block_on_and_shut_down, print_error_and_fail, print_unusable_error,
 };
-use crate::user_folders;
+use crate::user_folders::state_folder;
 
 /// Runs a command in the sandbox of a project folder. Returns the exit code of the command.
 pub(super) fn run_in_sandbox(cwd: Option<PathBuf>, command: Vec<OsString>) -> ExitCode {
@@ -79,7 +81,14 @@ fn project_policy(
     let home = std::env::home_dir().filter(|home| home.is_absolute());
     let cwd = absolute_or_current_folder(cwd)?;
     let workspace = project_workspace(cwd.clone())?;
-    Ok((cwd, sandbox_policy(&workspace, home.as_deref())))
+    let mut policy = sandbox_policy(&workspace, home.as_deref());
+    if let (Some(state), Some(root)) = (state_folder(&process_env()), workspace.roots().next()) {
+        let mut rules = Rules::default();
+        let stored = FileRuleStore::in_state_folder(&state).load(root)?;
+        stored.into_iter().for_each(|rule| drop(rules.add_rule(rule)));
+        mask_denied_files(&mut policy, &rules)?;
+    }
+    Ok((cwd, policy))
 }
 
 /// Returns the workspace of a project folder. The workspace guards the files of this agent.
@@ -89,7 +98,7 @@ fn project_policy(
 /// Returns an error if the folder cannot be used.
 pub(super) fn project_workspace(cwd: PathBuf) -> Result<Workspace, WorkspaceError> {
     let env = process_env();
-    let guarded = guarded_config_paths(&env).into_iter().chain(user_folders::state_folder(&env));
+    let guarded = guarded_config_paths(&env).into_iter().chain(state_folder(&env));
     let workspace = Workspace::new(cwd, Vec::new())?;
     Ok(guarded.fold(workspace, |it, path| it.with_guarded_path(&path)))
 }

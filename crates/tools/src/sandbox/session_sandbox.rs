@@ -17,13 +17,12 @@ use callboard_shell::portable_line::parse_portable_line;
 use super::caches::{CacheCopies, CacheCopy, FoundCaches};
 use super::command_lease::SandboxLease;
 use super::connections::SessionConnections;
-use super::denied_reads::{denied_reads, find_denied};
 use super::preview::{PreviewCopies, PreviewLease};
 use super::private_folder::PrivateFolder;
 use super::protected_copies::ProtectedCopies;
 use super::proxied_network::ProxiedNetwork;
-use super::sandbox_policy;
 use super::server_lease::ServerLease;
+use super::{mask_denied_files, sandbox_policy};
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
 use crate::lock::lock;
@@ -282,8 +281,8 @@ impl SessionSandbox {
     fn policy(&self, workspace: &Workspace, session: &SessionHandle) -> io::Result<SandboxPolicy> {
         let mut policy = sandbox_policy(workspace, self.home.as_deref());
         policy.tmp = Some(self.tmp().to_owned());
-        let denied = session.update(|session, _| denied_reads(session.rules()));
-        policy.masked.extend(find_denied(&denied, &policy.writable)?);
+        let rules = session.update(|session, _| session.rules().clone());
+        mask_denied_files(&mut policy, &rules)?;
         policy.limits.processes = Some(MAX_SANDBOX_PROCESSES);
         policy.limits.file_bytes = Some(MAX_SANDBOX_FILE_BYTES);
         Ok(policy)
