@@ -166,7 +166,7 @@ pub enum CallEndReason {
     Permission,
     /// The call exceeded its timeout.
     Timeout,
-    /// The agent or the session was closing.
+    /// The session was closed, or the agent ended.
     Shutdown,
     /// The call failed, or could not be run.
     Error,
@@ -184,7 +184,7 @@ impl CallEndReason {
             Self::Turn => "Cancelled with its turn.",
             Self::Permission => "Not permitted.",
             Self::Timeout => "Ended because it took too long.",
-            Self::Shutdown => "Ended because the session was closing.",
+            Self::Shutdown => "Ended because the session or the agent ended.",
             Self::Error => "Ended by an error.",
             Self::Dropped => "Ended because the caller stopped waiting for it.",
         }

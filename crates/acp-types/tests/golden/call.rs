@@ -142,7 +142,7 @@ fn a_cancelled_call_is_failed_in_v1_with_its_reason() {
     for (reason, word, sentence) in [
         (CallEndReason::User, "user", "Cancelled by the user."),
         (CallEndReason::Turn, "turn", "Cancelled with its turn."),
-        (CallEndReason::Shutdown, "shutdown", "Ended because the session was closing."),
+        (CallEndReason::Shutdown, "shutdown", "Ended because the session or the agent ended."),
     ] {
         let first = announce().with_content(vec![Content::from_text("one")]);
         let one = json!({"type": "content", "content": {"type": "text", "text": "one"}});

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::{CallEnd, OpenCall, PartialArguments};
-use acp_types::{CallEndReason, MessageChunk, Role};
+use acp_types::{CallEndReason, Content, MessageChunk, Role, ToolCallPatch};
 use callboard_models::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStopReason, ModelToolCall,
     ProviderReplay, ReplyStream, TokenUsage, ToolSpec,
@@ -105,8 +105,16 @@ impl StreamedReply {
 
     /// Ends all calls of an incomplete reply without running them.
     pub(super) fn cancel_calls(&mut self) {
-        let reason = if self.is_cancelled { CallEndReason::Turn } else { CallEndReason::Error };
-        self.calls.drain(..).for_each(|call| call.open.finish(CallEnd::cancelled(reason)));
+        let end = if self.is_cancelled {
+            CallEnd::cancelled(CallEndReason::Turn)
+        } else {
+            let text = "Not run, because the reply of the model is incomplete.";
+            let patch = ToolCallPatch::new()
+                .with_raw_output(json!({ "error": text }))
+                .with_appended_content(Content::from_text(text));
+            CallEnd::cancelled(CallEndReason::Error).with_patch(patch)
+        };
+        self.calls.drain(..).for_each(|call| call.open.finish(end.clone()));
     }
 
     /// Returns the newest call to which the model gave this id.

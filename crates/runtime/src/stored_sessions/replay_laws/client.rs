@@ -321,7 +321,7 @@ fn end_cut_off_call(call: &mut Value, is_v1: bool) {
     call["status"] = "failed".into();
     let call = call.as_object_mut().unwrap();
     call.remove("capabilities");
-    let error = "Ended because the session was closing.";
+    let error = "Ended because the session or the agent ended.";
     call.entry("rawOutput").or_insert_with(|| json!({"error": error, "code": "shutdown"}));
     let kind = call.get("kind").cloned().unwrap_or_else(|| "other".into());
     let kind = serde_json::from_value(kind).unwrap();
