@@ -27,6 +27,7 @@ async fn fail(cases: &[(&str, Value, &str, &str)]) {
         assert_eq!(output["code"], *code, "{tool} {args}: {output}");
         assert_eq!(meta(call)["reason"], "error", "{tool} {args}");
     }
+    assert_eq!(agent.client.permission_requests.len(), 0);
     assert_eq!(agent.scratch.snapshot(), agent.scratch.untouched());
     agent.finish().await;
 }

@@ -108,6 +108,12 @@ made-names = Während der Befehl lief, wurden ausführbare Dateien oder Namen mi
 made-names-and-more = Während der Befehl lief, wurden ausführbare Dateien oder Namen mit Punkt erzeugt oder geändert, vielleicht noch mehr: { $names }
 made-names-unknown = Das Projekt ist zu groß, um alle ausführbaren Dateien und Namen mit Punkt zu finden, die Befehle erzeugen.
 refused-hosts = Abgelehnte Verbindungen: { $hosts }
+timed-out = Er wurde nach seiner Frist von { $ms-text } ms beendet.
+waited-for-input = Er wurde beendet, weil er vielleicht auf eine Eingabe wartete, die es nicht gibt.
+left-over = { $processes ->
+    [one] Ein Prozess, der von ihm noch lief, wurde beendet.
+   *[other] { $processes-text } Prozesse, die von ihm noch liefen, wurden beendet.
+}
 sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern, keine Dateien lesen, die eine Regel verbirgt, und nur erlaubte Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
 
 preview-question = Der Befehl lief in einer Kopie der Projektordner, ohne Zugang zum Netz. Wenn du es erlaubst, werden genau diese Änderungen in die Projektordner übernommen.

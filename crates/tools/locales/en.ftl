@@ -108,6 +108,12 @@ made-names = While the command ran, executable files or names with a dot were ma
 made-names-and-more = While the command ran, executable files or names with a dot were made or changed, maybe more than these: { $names }
 made-names-unknown = The project is too large to find all executable files and names with a dot that commands make.
 refused-hosts = Connections were refused to: { $hosts }
+timed-out = It was ended after its timeout of { $ms-text } ms.
+waited-for-input = It was ended because it may have been waiting for input, which is not available.
+left-over = { $processes ->
+    [one] One process that it left running was ended.
+   *[other] { $processes-text } processes that it left running were ended.
+}
 sandbox-stopped = The command ran in a sandbox: it can change only the project folders and /tmp, cannot read files that a rule hides, and reaches only hosts that the user permits. This may have stopped it: { $line }. If so, call again with outside_sandbox; the user is then asked.
 
 preview-question = The command ran on a copy of the project folders, without network access. If you allow it, exactly these changes are applied to the project folders.

@@ -59,8 +59,10 @@ impl Tool for DeletePath {
     async fn paths_read_by_preview(
         &self,
         args: &Args,
-        _: &Context,
+        context: &Context,
     ) -> Result<Vec<String>, ToolError> {
+        // A path outside of the project folders is refused before permission to read it is requested.
+        context.workspace.resolve(&args.path)?;
         Ok(vec![args.path.clone()])
     }
 

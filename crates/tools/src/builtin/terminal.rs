@@ -93,7 +93,7 @@ impl Args {
     /// Returns the timeout of the command, and the maximum time that the call waits for it.
     fn timeout_and_wait(&self) -> (Option<Duration>, Option<Duration>) {
         let is_background = self.background == Some(true);
-        let asked = self.timeout_ms.map(Duration::from_millis);
+        let asked = self.timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
         let timeout = asked.or_else(|| (!is_background).then_some(MAX_COMMAND_TIMEOUT));
         let patience = match self.background_after_ms {
             _ if is_background => Some(BACKGROUND_START_WAIT),

@@ -122,7 +122,7 @@ async fn list_commands(invocation: Invocation<'_>) -> Result<ToolOutput, ToolErr
         lines.push(format!("{status}: {}", command.info.command_line));
     }
     if lines.is_empty() {
-        lines.push("No command of this session is or was in the background.".to_owned());
+        lines.push(background::NONE_IN_BACKGROUND.to_owned());
     }
     let text = redact_secrets(invocation.call, &lines.join("\n"));
     let raw: Vec<_> = commands.iter().map(background::raw_output).collect();

@@ -68,6 +68,10 @@ pub(super) async fn finish_detached_call(
     })
 }
 
+/// Commands of earlier processes of a stored session have ended too.
+pub(in crate::builtin) const NONE_IN_BACKGROUND: &str =
+    "No command of this session is in the background. Such commands end with the agent's process.";
+
 /// Finds the background command with the id that the model gave.
 pub(in crate::builtin) fn find_command(
     id: &str,
@@ -77,7 +81,7 @@ pub(in crate::builtin) fn find_command(
     background.find_by_id(id.trim()).ok_or_else(|| {
         let ids: Vec<_> = background.list().into_iter().map(|command| command.id).collect();
         let known = match &ids[..] {
-            [] => "This session has had none.".to_owned(),
+            [] => NONE_IN_BACKGROUND.to_owned(),
             ids => format!("The ids are: {}.", ids.join(", ")),
         };
         let message = format!("There is no command {:?} in the background. {known}", id.trim());

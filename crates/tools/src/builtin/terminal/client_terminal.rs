@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Plan;
-use super::command_report::{exit_text, report_command};
+use super::command_report::{end_notes, exit_text, report_command};
 use super::recorded_changes::ChangeRecording;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::state::outputs::OutputReplaceability;
@@ -97,6 +97,7 @@ pub(super) async fn run_in_client_terminal(
     call.record_terminal_output_gap(&id, shown.omitted_bytes());
     call.append_terminal_output(&id, shown.tail());
     let mut output = report_command(call, &exit, &recorded, &how);
+    end_notes(&exit, limit).for_each(|note| invocation.append_note(&note));
     changes.finish(false, &mut output, invocation).await?;
     Ok(output)
 }

@@ -11,6 +11,7 @@ use callboard_text::path_text;
 use serde_json::{Value, json};
 
 use crate::error::ErrorCode;
+use crate::note::Note;
 use crate::tool::{ToolOutput, redact_secrets};
 use acp_types::path::file_uri;
 
@@ -89,6 +90,25 @@ pub(super) fn exit_text(exit: &process::CommandExit, timeout: Option<Duration>) 
         _ => "",
     };
     end_text(exit, timeout) + may_have_effects + &left_over_text(exit)
+}
+
+/// Returns notes for the client about the end of a command, unless the command ended by itself and
+/// left no process.
+pub(super) fn end_notes(
+    exit: &process::CommandExit,
+    timeout: Option<Duration>,
+) -> impl Iterator<Item = Note> + use<> {
+    let ms = timeout.unwrap_or_default().as_millis();
+    let end = match exit.cause {
+        ExitCause::TimedOut => {
+            Some(Note::new("timed-out").with_count("ms", u64::try_from(ms).unwrap_or(u64::MAX)))
+        }
+        ExitCause::WaitedForInput => Some(Note::new("waited-for-input")),
+        _ => None,
+    };
+    let left_over = (exit.left_over > 0)
+        .then(|| Note::new("left-over").with_count("processes", exit.left_over as u64));
+    end.into_iter().chain(left_over)
 }
 
 /// Describes how a command ended that ran on copies of the project folders.

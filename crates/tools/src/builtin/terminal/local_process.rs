@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Plan;
 use super::background::{self as background_report, BackgroundReason};
-use super::command_report::{exit_text, report_command};
+use super::command_report::{end_notes, exit_text, report_command};
 use super::recorded_changes::ChangeRecording;
 use crate::background::{CommandFuture, CommandInfo, ExamineEndFn};
 use crate::error::{ErrorCode, ToolError};
@@ -106,6 +106,7 @@ pub(super) async fn run_local_command(
     let finish = run_on_blocking_thread(move || Ok(recording.finish()));
     let (findings, recorded) = tokio::try_join!(examine(lease, false), finish)?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
+    end_notes(&exit, job.timeout).for_each(|note| invocation.append_note(&note));
     add_findings(&mut output, findings.as_ref(), &command_line, invocation);
     if let Some(changes) = changes {
         changes.finish(false, &mut output, invocation).await?;

@@ -107,11 +107,11 @@ async fn request_and_apply(
     let show = || call.update(ToolCallPatch::new().with_content(shown.clone().unwrap_or_default()));
     invocation.append_note(&Note::new("preview-question"));
     if let Err(reason) = call.request_further_effects(&effects).await {
+        show();
+        invocation.append_note(&Note::new("preview-rejected"));
         if call.cancel_token().is_cancelled() {
             return Err(cancelled_error());
         }
-        show();
-        invocation.append_note(&Note::new("preview-rejected"));
         report.text = format!("{}\n{}", rejection_text(reason), report.text);
         report.failure = Some((ErrorCode::NotPermitted, CallEndReason::Permission));
         return Ok(Some(report));
