@@ -212,6 +212,34 @@ async fn a_text_with_unsaved_changes_is_only_read_and_changed_in_the_editor() {
 }
 
 #[tokio::test]
+async fn a_file_with_unsaved_changes_is_deleted_or_moved_only_after_a_question() {
+    let delete = ("delete_path", json!({"path": "notes.txt"}));
+    let moves = ("move_path", json!({"from": "notes.txt", "to": "b.txt"}));
+    for (tool, args) in [delete, moves] {
+        for (state, expected) in [(EditorState::Same, 0), (EditorState::Differs, 1)] {
+            let scratch = Scratch::new();
+            let mut files = files(ClientFileAccess::ReadAndWrite, state).unwrap();
+            let held = if state == EditorState::Same { DISK } else { BUFFER };
+            files.unsaved.insert(scratch.path("notes.txt"), held.to_owned());
+            let options = Options::default().with_files(Some(files));
+            let model = scratch.model(&[call(tool, args.clone()), end(), text("Done.")].into());
+            let args = ["acp", "--model", &model, "--mode", "auto"];
+            let mut agent = Agent::start_in(scratch, &args, &[], options);
+            agent.initialize().await.unwrap();
+            agent.new_session().await;
+            assert_eq!(agent.turn("go").await, "end_turn");
+            let asked = &agent.client.permission_requests;
+            assert_eq!(asked.len(), expected, "{tool} {state:?}");
+            let content = asked.first().map(|asked| &asked.request.tool_call.fields.content);
+            let shown = texts(content.and_then(Option::as_deref).unwrap_or_default());
+            assert_eq!(shown.contains("Only the file on the disk"), expected == 1, "{shown}");
+            assert!(!agent.scratch.path("notes.txt").exists(), "{tool} {state:?}");
+            agent.finish().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_text_without_a_file_is_only_read_and_changed_in_the_editor() {
     check_state(EditorState::NotOnDisk).await;
 }

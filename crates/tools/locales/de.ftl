@@ -114,6 +114,8 @@ left-over = { $processes ->
     [one] Ein Prozess, der von ihm noch lief, wurde beendet.
    *[other] { $processes-text } Prozesse, die von ihm noch liefen, wurden beendet.
 }
+client-kill-failed = Der Client konnte den Befehl nicht beenden, der vielleicht noch läuft: { $error }
+client-output-missing = Der Client lieferte die Ausgabe des Befehls nicht: { $error }
 sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern, keine Dateien lesen, die eine Regel verbirgt, und nur erlaubte Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
 
 preview-question = Der Befehl lief in einer Kopie der Projektordner, ohne Zugang zum Netz. Wenn du es erlaubst, werden genau diese Änderungen in die Projektordner übernommen.
@@ -208,6 +210,7 @@ applied = In { $path } ändert sich nichts: new_text steht schon dort, in Zeile 
 applied-of = In { $path } ändert sich durch Ersetzung { $edit } von { $edits } nichts: new_text steht schon dort, in Zeile { $line }. Wenn es ein weiteres Mal gemeint ist, braucht es occurrence.
 stale = { $path } wurde anderswo geändert, seit sie gelesen wurde.
 
+unsaved-left = { $path } hat im Editor ungespeicherte Änderungen. Nur die Datei auf der Platte wird gelöscht oder verschoben.
 unsaved = { $path } hat im Editor Änderungen, die nicht gespeichert sind: Geändert wird der Text des Editors, nicht der auf der Platte.
 not-on-disk = { $path } ist noch nicht auf der Platte: Geändert wird der Text im Editor.
 unknown = Ob { $path } im Editor Änderungen hat, die nicht gespeichert sind, ist nicht bekannt: { $why }.

@@ -114,6 +114,8 @@ left-over = { $processes ->
     [one] One process that it left running was ended.
    *[other] { $processes-text } processes that it left running were ended.
 }
+client-kill-failed = The client could not end the command, which may still run: { $error }
+client-output-missing = The client did not return the output of the command: { $error }
 sandbox-stopped = The command ran in a sandbox: it can change only the project folders and /tmp, cannot read files that a rule hides, and reaches only hosts that the user permits. This may have stopped it: { $line }. If so, call again with outside_sandbox; the user is then asked.
 
 preview-question = The command ran on a copy of the project folders, without network access. If you allow it, exactly these changes are applied to the project folders.
@@ -208,6 +210,7 @@ applied = Nothing was changed in { $path }: it already contains new_text, at lin
 applied-of = Nothing was changed in { $path } by edit { $edit } of { $edits }: it already contains new_text, at line { $line }. To insert new_text again, set occurrence.
 stale = { $path } has changed since it was read.
 
+unsaved-left = { $path } has changes in the editor that are not saved. Only the file on the disk is deleted or moved.
 unsaved = { $path } has changes in the editor that are not saved: the editor's text is changed, not the file on the disk.
 not-on-disk = { $path } is not on the disk yet: the editor's text is changed.
 unknown = It is not known whether { $path } has changes in the editor that are not saved: { $why }.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::builtin::unsaved_files::UnsavedTexts;
 use crate::error::ToolError;
 use crate::files::remove::{ExistingEntry, inspect_entry_with_text};
 use crate::files::workspace::guard;
@@ -72,21 +73,23 @@ impl Tool for DeletePath {
         invocation: Invocation<'_>,
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
+        let unsaved = UnsavedTexts::notes_for_removal(context, &args.path).await;
         let preview = context.run_blocking(move |workspace| {
             let found = inspect_entry_with_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
             let (path, is_directory) = (&found.entry.path, found.is_directory());
             let ask_reason = guard::ask_reason_for_removal(workspace, path, is_directory);
-            let is_lost = !found.can_be_restored();
+            let always_asks = !found.can_be_restored() || !unsaved.is_empty();
+            let notes = found.size_note().into_iter().chain(found.restorability_note());
             Ok(ToolPreview {
                 changes: vec![found.deletion_change()],
                 effects,
                 pre_image: found.fingerprint.identifying_bytes(),
-                notes: found.size_note().into_iter().chain(found.restorability_note()).collect(),
+                notes: notes.chain(unsaved).collect(),
                 ..ToolPreview::new(Plan(found))
             }
-            .always_ask_if(is_lost)
+            .always_ask_if(always_asks)
             .always_ask_because(ask_reason))
         });
         preview.await

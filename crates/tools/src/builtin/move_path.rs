@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::builtin::unsaved_files::UnsavedTexts;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::{ExistingEntry, inspect_entry};
 use crate::files::workspace::open::EntryPath;
@@ -80,6 +81,7 @@ impl Tool for MovePath {
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
         let denied = invocation.call.session().update(|it, _| denied_reads(it.rules()));
+        let unsaved = UnsavedTexts::notes_for_removal(context, &args.from).await;
         let preview = context.run_blocking(move |workspace| {
             let found = inspect_entry(workspace, &workspace.resolve(&args.from)?)?;
             let to =
@@ -93,7 +95,7 @@ impl Tool for MovePath {
             if found.is_directory() {
                 require_no_denied_read(workspace, &denied, &old)?;
             }
-            let is_directory = found.is_directory();
+            let (is_directory, has_unsaved) = (found.is_directory(), !unsaved.is_empty());
             let moved = guard::ask_reason_for_removal(workspace, &found.entry.path, is_directory);
             let written = guard::ask_reason_for_change(workspace, &to.path);
             let ask_reasons: Vec<_> = moved.into_iter().chain(written).collect();
@@ -107,9 +109,10 @@ impl Tool for MovePath {
                 changes: vec![FileChange::new(Operation::Move { from: old }, new)],
                 effects,
                 pre_image: found.fingerprint.identifying_bytes(),
-                notes: found.size_note().into_iter().collect(),
+                notes: found.size_note().into_iter().chain(unsaved).collect(),
                 ..ToolPreview::new(Plan { found, to })
             }
+            .always_ask_if(has_unsaved)
             .always_ask_because(ask_reasons))
         });
         preview.await

@@ -81,6 +81,18 @@ impl UnsavedTexts {
         held
     }
 
+    /// Queries the client for its text of a file that a call deletes or moves. Returns notes about
+    /// unsaved changes, which such a call does not touch.
+    pub(crate) async fn notes_for_removal(context: &Context, given: &str) -> Vec<Note> {
+        let given = given.to_owned();
+        let resolved = context.run_blocking(move |workspace| workspace.resolve(&given));
+        // If the path has an error, the tool itself reports it.
+        let Ok(at) = resolved.await else { return Vec::new() };
+        let held = Self::query(context, vec![at]).await.texts.into_iter();
+        let held = held.filter(|held| held.is_on_disk);
+        held.map(|held| Note::new("unsaved-left").with_text("path", held.shown)).collect()
+    }
+
     /// Queries the client for its texts of the files that a call would change.
     ///
     /// # Errors
