@@ -125,7 +125,7 @@ async fn a_call_ends_with_every_fault_of_the_clients_terminals() {
             run_command(json!({"command": "seq 3"}), with_client_terminals(terminals)).await;
         assert_eq!(call.status, status, "{row}");
         let created = count_requests(&agent, "terminal/create");
-        let is_refused = call_text(&call).contains("No terminal can be had");
+        let is_refused = call_text(&call).contains("The client started no terminal");
         assert_eq!((created, shown_terminal_id(&call).is_none()), (1, is_refused), "{row}");
         assert_eq!(count_requests(&agent, "terminal/release"), usize::from(!is_refused), "{row}");
         agent.until_alone().await;

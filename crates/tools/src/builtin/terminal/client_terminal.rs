@@ -26,6 +26,7 @@ use crate::limits::{
     MAX_CLIENT_EXIT_POLL_INTERVAL, MAX_CLIENT_OUTPUT_BYTES, MAX_CLIENT_OUTPUT_RETRIES,
     MAX_CLIENT_SIGNAL_BYTES, MAX_CLIENT_TERMINAL_ID_BYTES, MAX_OUTPUT_FILE_BYTES,
 };
+use crate::note::Note;
 use crate::tool::backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend,
 };
@@ -82,6 +83,7 @@ pub(super) async fn run_in_client_terminal(
     };
     let exit = ran.to_process_exit(begun);
     let how = ran.end_text(&exit, limit, patience);
+    let notes = ran.error_notes();
     let text = ran.output.map(|output| output.text).unwrap_or_default();
     let workspace = Arc::clone(&context.workspace);
     let record = move || {
@@ -97,7 +99,7 @@ pub(super) async fn run_in_client_terminal(
     call.record_terminal_output_gap(&id, shown.omitted_bytes());
     call.append_terminal_output(&id, shown.tail());
     let mut output = report_command(call, &exit, &recorded, &how);
-    end_notes(&exit, limit).for_each(|note| invocation.append_note(&note));
+    end_notes(&exit, limit).chain(notes).for_each(|note| invocation.append_note(&note));
     changes.finish(false, &mut output, invocation).await?;
     Ok(output)
 }
@@ -141,12 +143,24 @@ struct ClientRunResult {
     /// `None` if the client did not report how the command ended.
     exit: Option<TerminalExit>,
     output: Result<ClientOutput, ClientError>,
+    /// The client's error if it refused to kill the command.
+    kill_error: Option<ClientError>,
 }
 
 impl ClientRunResult {
     /// Creates a result without exit status and output.
     fn from_exit_cause(end: ExitCause) -> Self {
-        Self { end, exit: None, output: Ok(ClientOutput::default()) }
+        Self { end, exit: None, output: Ok(ClientOutput::default()), kill_error: None }
+    }
+
+    /// Returns notes for the client about its own errors.
+    fn error_notes(&self) -> Vec<Note> {
+        let note = |key, error: &ClientError| {
+            Note::new(key).with_text("error", escape_invisible(&error.to_string()))
+        };
+        let kill = self.kill_error.as_ref().map(|error| note("client-kill-failed", error));
+        let output = self.output.as_ref().err().map(|error| note("client-output-missing", error));
+        kill.into_iter().chain(output).collect()
     }
 
     fn to_process_exit(&self, begun: Instant) -> process::CommandExit {
@@ -201,7 +215,8 @@ async fn wait_or_kill_and_collect_output(
     let (end, patience) = tokio::select! {
         biased;
         exit = &mut exited => {
-            return ClientRunResult { end: ExitCause::Exited, exit: exit.ok(), output: final_output(terminal, MAX_CLIENT_OUTPUT_RETRIES).await };
+            let output = final_output(terminal, MAX_CLIENT_OUTPUT_RETRIES).await;
+            return ClientRunResult { exit: exit.ok(), output, ..ClientRunResult::from_exit_cause(ExitCause::Exited) };
         }
         () = cancel.cancelled() => (ExitCause::Cancelled, CLIENT_CANCEL_GRACE),
         Some(()) = OptionFuture::from(limit.map(sleep)) => (ExitCause::TimedOut, CLIENT_KILL_DEADLINE),
@@ -212,7 +227,7 @@ async fn wait_or_kill_and_collect_output(
         ExitCause::Cancelled => (CLIENT_CANCEL_LINGER, 0),
         _ => (patience, MAX_CLIENT_OUTPUT_RETRIES),
     };
-    let mut exit = None;
+    let (mut exit, mut kill_error) = (None, None);
     let killed = async {
         let mut kill = terminal.kill();
         tokio::select! {
@@ -220,7 +235,8 @@ async fn wait_or_kill_and_collect_output(
                 exit = ended.ok();
                 drop(kill.await);
             }
-            _ = &mut kill => {
+            killed = &mut kill => {
+                kill_error = killed.err();
                 let ended = timeout(linger, &mut exited).await;
                 exit = ended.ok().and_then(Result::ok);
             }
@@ -231,7 +247,7 @@ async fn wait_or_kill_and_collect_output(
     let output = timeout(patience, final_output(terminal, tries)).await;
     let output = output.unwrap_or_else(|_| Err(ClientError::new("it did not answer in time")));
     let exit = exit.or_else(|| output.as_ref().ok()?.exit.clone());
-    ClientRunResult { end, exit, output }
+    ClientRunResult { end, exit, output, kill_error }
 }
 
 /// Waits until a command has ended. If the wait request fails, the output is polled instead. While

@@ -285,6 +285,8 @@ async fn a_call_ends_as_the_client_reports() {
         assert_eq!((ended.status, report.status), (status, status), "{script:?}");
         let code = report.raw_output.unwrap()["exitCode"].clone();
         assert_eq!(report.meta.exit_code.map_or(Value::Null, |it| json!(it)), code);
+        let is_noted = format!("{:?}", report.content).contains("did not return the output");
+        assert_eq!(is_noted, text.contains("did not return its output"), "{script:?}");
     }
 }
 
@@ -326,6 +328,10 @@ async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
         assert_eq!(client.request_log(), asked, "{script:?}");
         assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Timeout)));
         assert_eq!(report.meta.signal.as_deref(), signal, "{script:?}");
+        let shown = format!("{:?}", report.content);
+        assert!(shown.contains("ended after its timeout of 1,000 ms"), "{shown}");
+        let is_refused = matches!(script.kills, Fails);
+        assert_eq!(shown.contains("could not end the command"), is_refused, "{shown}");
         assert!(begun.elapsed() <= Duration::from_secs(12), "{:?}", begun.elapsed());
     }
     // Without `timeout_ms`, a local command would move to the background at this time. A command in
