@@ -408,11 +408,13 @@ async fn a_call_that_a_kill_cut_off_is_failed_once_after_a_load() {
         );
         agent.finish().await;
     }
-    // The session continues.
-    let (mut agent, _) = load(&scratch, &id, &Model::Direct, &[], Options::default()).await;
-    let prompt = agent.prompt_in(&id, "/help").await;
+    // The session continues, with its title.
+    let next = Model::from([text("Next.")]);
+    let (mut agent, _) = load(&scratch, &id, &next, &[], Options::default()).await;
+    let prompt = agent.prompt_in(&id, "go on").await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
     agent.finish().await;
+    assert_eq!(sessions(&store(&scratch))[0].title.as_deref(), Some("go"));
 }
 
 #[tokio::test]

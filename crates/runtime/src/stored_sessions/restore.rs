@@ -6,7 +6,7 @@ use acp_lifecycle::rules::RuleStoreError;
 use acp_lifecycle::{Session, SessionHandle, Timestamp};
 use acp_store::{
     OpenSession, RecordStream, SessionChange, SessionFolder, SessionStore, SessionStoreError,
-    StoredRecord,
+    SessionSummary, StoredRecord,
 };
 use agent_client_protocol::v1::schema::SessionId;
 use tokio_util::sync::CancellationToken;
@@ -42,12 +42,14 @@ impl RestoredSession {
         if store.summary(id)?.folder.as_ref() != Some(&folder) {
             session.write(&[SessionChange::Move(folder)], now)?;
         }
-        let prompts = store.summary(id)?.prompts;
+        let SessionSummary { prompts, title, .. } = store.summary(id)?;
         let permissions = StoredPermissions::read(&parts);
         let known_files = StoredKnownFiles::read(&parts);
         let unread = u64::from(permissions.is_err() && parts.damaged == 0);
         let damaged = parts.damaged + unread;
         let mut settings = StoredSettings::read(&parts);
+        // The settings are stored at the end of a turn, which the agent may not have reached.
+        settings.is_titled |= title.is_some() && prompts > 0;
         if settings.turns < prompts.into() {
             // The settings are damaged, so the number of turns is unknown. Ids of calls contain the
             // number of the turn. Continue with a number that no earlier turn had, so that the ids
