@@ -85,7 +85,9 @@ fn project_policy(
     if let (Some(state), Some(root)) = (state_folder(&process_env()), workspace.roots().next()) {
         let mut rules = Rules::default();
         let stored = FileRuleStore::in_state_folder(&state).load(root)?;
-        stored.into_iter().for_each(|rule| drop(rules.add_rule(rule)));
+        for rule in stored {
+            rules.add_rule(rule);
+        }
         mask_denied_files(&mut policy, &rules)?;
     }
     Ok((cwd, policy))
