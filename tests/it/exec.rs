@@ -247,6 +247,38 @@ fn progress_of_a_command_is_one_line() {
     assert!(!out.contains("│ 1 %") && !out.contains("│ 2 %"), "{out}");
 }
 
+#[test]
+fn redirected_output_of_a_command_has_its_first_and_last_lines() {
+    for (count, omitted) in [(150, None), (300, Some(94))] {
+        let filler = "x".repeat(60);
+        let line = format!("run for i in $(seq {count}); do echo \"line $i {filler}\"; done");
+        let scratch = Scratch::new();
+        let args = ["exec", "--approve-all", "--model", "direct", &line];
+        let (exit, out, err) = run(&scratch, &[], &args);
+        assert_eq!(exit, Some(0), "{out}{err}");
+        let is_shown = |number: usize| out.contains(&format!("│ line {number} {filler}\n"));
+        let missing: Vec<_> = (1..=count).filter(|number| !is_shown(*number)).collect();
+        let expected: Vec<_> = omitted.map_or(vec![], |omitted| (201..201 + omitted).collect());
+        assert_eq!(missing, expected, "{out}");
+        assert_eq!(out.contains("│ … 94 more lines\n"), omitted.is_some(), "{out}");
+        assert!(!out.contains("bytes left out"), "{out}");
+        let shown = run(&scratch, &[], &["sessions", "list"]).1;
+        let id = shown.split_whitespace().next().unwrap();
+        let shown = run(&scratch, &[], &["sessions", "show", id]).1;
+        for number in [1, 100, count] {
+            assert!(shown.contains(&format!("│ line {number} {filler}\n")), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_command_writes_to_a_pipe_if_exec_does() {
+    let line = "run test -t 1 && echo to a terminal || echo to a pipe";
+    let args = ["exec", "--approve-all", "--model", "direct", line];
+    let (_, out, _) = run(&Scratch::new(), &[], &args);
+    assert!(out.contains("│ to a pipe\n"), "{out}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn piped_input_is_context_for_the_model() {
     let replies = ["one", "two", "three"].map(|text| MockReply::new().with_text(text).into());

@@ -16,6 +16,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use acp_tools::CommandOutputStream;
 use acp_transport::Transport;
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_exec::{
@@ -161,6 +162,11 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     let (model_flag, mode_flag) = (args.flags.model.clone(), args.flags.mode);
     let (agent, model) = subcommands::create_exec_agent(args.flags).await?;
     let agent = agent.with_project_permission_options();
+    // Programs print colours and progress for a terminal, which a file or a pipe does not need.
+    let agent = match OutputStream::stdout().is_terminal() {
+        true => agent,
+        false => agent.with_command_output(CommandOutputStream::Pipe),
+    };
     let is_piped = args.prompt == "-";
     let prompt = if is_piped {
         let read = tokio::task::spawn_blocking(read_prompt_from_stdin).await;

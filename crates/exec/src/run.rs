@@ -116,7 +116,6 @@ pub async fn run_prompt(
 ) -> ExitCode {
     let ExecJob { agent, prompt, cwd, resumed, approval, fails_with_a_call, locale } = job;
     let mut ui = OutputStream::stdout();
-    let is_terminal = ui.is_terminal();
     let words = Arc::new(Translations::in_locale(&locale));
     let cards = create_cards(&ui, &cwd, &locale);
     if let Some(resumed) = &resumed {
@@ -160,7 +159,7 @@ pub async fn run_prompt(
             let mut opened = None;
             let outcome = tokio::select! {
                 signal = interrupted => ExecOutcome::Signal(signal),
-                turn = run_turn(&client, prompt, cwd, resumed, is_terminal, &mut opened) => {
+                turn = run_turn(&client, prompt, cwd, resumed, &mut opened) => {
                     ExecOutcome::Turn(turn)
                 }
             };
@@ -190,12 +189,12 @@ async fn run_turn(
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,
     resumed: Option<ResumedSession>,
-    is_terminal: bool,
     opened: &mut Option<SessionId>,
 ) -> Result<StopReason> {
     let info = Implementation::new("callboard-exec", env!("CARGO_PKG_VERSION"));
-    // Commands run in a terminal only if `exec` has a terminal that can show their output.
-    let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(is_terminal))]);
+    // An agent shortens the output that it sends as text. So `exec` receives the events of
+    // terminals, even if it prints plain text.
+    let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(true))]);
     let initialize = InitializeRequest::new(ProtocolVersion::V1)
         .client_info(info)
         .client_capabilities(ClientCapabilities::new().meta(meta));

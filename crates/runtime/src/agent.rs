@@ -16,7 +16,7 @@ use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
 use acp_mcp::McpServerConfig;
 use acp_store::{SessionStore, SessionStoreError};
 use acp_tools::sandbox::{CommandIsolation, PreviewSetting};
-use acp_tools::{Registry, ToolRole, WebSearch};
+use acp_tools::{CommandOutputStream, Registry, ToolRole, WebSearch};
 use acp_transport::{Transport, TransportCounters};
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
@@ -93,6 +93,7 @@ pub struct CodingAgent {
     /// sandbox.
     sandbox_remedy: Option<Arc<str>>,
     command_preview: PreviewSetting,
+    command_output: CommandOutputStream,
     /// The MCP servers of each session, in addition to the servers that the client names.
     mcp_servers: Arc<[McpServerConfig]>,
     /// Time for which the first prompt of a session waits for servers that are starting.
@@ -143,6 +144,7 @@ impl CodingAgent {
             retention: None,
             sandbox_remedy: None,
             command_preview: PreviewSetting::default(),
+            command_output: CommandOutputStream::default(),
             mcp_servers: Arc::default(),
             server_wait: limits::SERVER_WAIT,
             web_search: None,
@@ -278,6 +280,12 @@ impl CodingAgent {
     #[must_use]
     pub fn with_command_preview(self, command_preview: PreviewSetting) -> Self {
         Self { command_preview, ..self }
+    }
+
+    /// Sets the stream to which commands write their output.
+    #[must_use]
+    pub fn with_command_output(self, command_output: CommandOutputStream) -> Self {
+        Self { command_output, ..self }
     }
 
     /// Sets the models that sessions can choose among. The initial model need not be one of them.

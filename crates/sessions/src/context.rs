@@ -10,9 +10,6 @@ use callboard_runtime::{SessionArchive, SessionRetention};
 
 /// The output of the subcommand (a terminal or another stream), and the user who answers questions.
 pub trait SessionsTerminal: io::Write {
-    /// Returns whether the output is a terminal.
-    fn is_terminal(&self) -> bool;
-
     /// Creates the renderer of a session whose folder is `cwd`.
     fn card_renderer(&self, cwd: &Path) -> CardRenderer;
 

@@ -82,7 +82,7 @@ fn read_transcript(
     if let Some(title) = &session.title {
         transcript = transcript.with_title(archive.redact(title));
     }
-    let unread = archive.replay(session, &capabilities_with_terminals(true), |params| {
+    let unread = archive.replay(session, &capabilities_with_terminals(), |params| {
         transcript.add_update(&params.update);
         ControlFlow::Continue(())
     })?;

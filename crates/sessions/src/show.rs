@@ -21,7 +21,7 @@ pub(crate) fn show_session(
     let mut cards = context.terminal.card_renderer(cwd);
     let described = describe_session(session, context.archive, context.now);
     writeln!(context.terminal, "{described}")?;
-    let capabilities = capabilities_with_terminals(context.terminal.is_terminal());
+    let capabilities = capabilities_with_terminals();
     let (mut failure, mut was_prompt) = (None, false);
     let unread = context.archive.replay(session, &capabilities, |params| {
         let update: &SessionUpdate = &params.update;
@@ -54,10 +54,10 @@ pub(crate) fn show_session(
     Ok(unread)
 }
 
-/// Returns the capabilities of a client. If `are_shown`, the client shows the output of commands in
-/// terminals, otherwise as text.
-pub(crate) fn capabilities_with_terminals(are_shown: bool) -> ClientCapabilities {
-    let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(are_shown))]);
+/// Returns the capabilities of a client that shows the output of commands in terminals. For other
+/// clients, the output is shortened.
+pub(crate) fn capabilities_with_terminals() -> ClientCapabilities {
+    let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(true))]);
     ClientCapabilities::new().meta(meta)
 }
 

@@ -45,8 +45,8 @@ pub use tool::backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
 };
 pub use tool::{
-    CallDescription, Context, DynTool, Invocation, OutputDisplay, SideEffects, Spec, Tool,
-    ToolHint, ToolOutput, ToolPreview, ToolRole,
+    CallDescription, CommandOutputStream, Context, DynTool, Invocation, OutputDisplay, SideEffects,
+    Spec, Tool, ToolHint, ToolOutput, ToolPreview, ToolRole,
 };
 
 #[cfg(feature = "web")]

@@ -92,10 +92,6 @@ impl Write for SessionsStdout {
 }
 
 impl SessionsTerminal for SessionsStdout {
-    fn is_terminal(&self) -> bool {
-        self.ui.is_terminal()
-    }
-
     fn card_renderer(&self, cwd: &Path) -> CardRenderer {
         callboard_exec::create_cards(&self.ui, cwd, &self.locale)
     }

@@ -414,7 +414,8 @@ impl Connection {
         let context = Context::new(Arc::new(workspace))
             .with_env(tools.env.clone())
             .with_command_isolation(isolation.unwrap_or_default())
-            .with_command_preview(self.agent.command_preview);
+            .with_command_preview(self.agent.command_preview)
+            .with_command_output(self.agent.command_output);
         let mcp_servers = Vec::new();
         Ok(PreparedSession { context, tools, mcp_servers, stored_rules, folder })
     }

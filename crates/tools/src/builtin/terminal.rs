@@ -18,8 +18,8 @@ use crate::limits::{
 use crate::note::Note;
 use crate::sandbox::{CommandIsolation, PreviewSetting, SandboxLease};
 use crate::tool::{
-    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
-    ToolOutput, ToolPreview, run_on_blocking_thread,
+    CallDescription, CommandOutputStream, Context, Invocation, OutputDisplay, SideEffects, Spec,
+    Tool, ToolHint, ToolOutput, ToolPreview, run_on_blocking_thread,
 };
 use callboard_process::{ShellCommand, Streams, WindowSize};
 use callboard_sandbox::NetworkAccess;
@@ -318,6 +318,12 @@ fn mark_preview(
         (_, true) => (effects.with_preview_offer(), None),
         (_, false) => (effects, None),
     }
+}
+
+/// Returns whether a command that reads no input from a terminal writes its output to a terminal.
+fn writes_to_terminal(Invocation { context, call, .. }: Invocation<'_>) -> bool {
+    context.command_output == CommandOutputStream::AsClientShows
+        && call.session().update(|session, _| session.shows_terminals())
 }
 
 /// Returns a command that runs in the sandbox of the session. The caller must keep the lease while

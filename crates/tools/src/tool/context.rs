@@ -33,6 +33,8 @@ pub struct Context {
     pub isolation: Arc<CommandIsolation>,
     /// When commands run on copies of the project folders first.
     pub command_preview: PreviewSetting,
+    /// The stream to which commands write their output.
+    pub command_output: CommandOutputStream,
     /// The network and the fetched pages of the tools for the web.
     #[cfg(feature = "web")]
     pub(crate) web: Arc<SharedWebAccess>,
@@ -50,6 +52,7 @@ impl Context {
             terminal: None,
             isolation: Arc::default(),
             command_preview: PreviewSetting::default(),
+            command_output: CommandOutputStream::default(),
             #[cfg(feature = "web")]
             web: Arc::default(),
         }
@@ -90,6 +93,12 @@ impl Context {
     #[must_use]
     pub fn with_command_preview(self, command_preview: PreviewSetting) -> Self {
         Self { command_preview, ..self }
+    }
+
+    /// Sets the stream to which commands write their output.
+    #[must_use]
+    pub fn with_command_output(self, command_output: CommandOutputStream) -> Self {
+        Self { command_output, ..self }
     }
 
     /// Detects late writes, and returns a text that reports each of them. A late write is a write
@@ -146,6 +155,18 @@ impl Context {
         })
         .await
     }
+}
+
+/// The stream to which a command writes its output, unless it reads its input from a terminal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CommandOutputStream {
+    /// A terminal if the client shows terminals, otherwise a pipe.
+    #[default]
+    AsClientShows,
+    /// A pipe, even if the client shows terminals. Choose this if the client writes the output to a
+    /// file or a pipe: programs then print no colours and no progress.
+    Pipe,
 }
 
 impl fmt::Debug for Context {

@@ -10,10 +10,10 @@ use futures::future::{OptionFuture, pending};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::Plan;
 use super::background::{self as background_report, BackgroundReason};
 use super::command_report::{end_notes, exit_text, report_command};
 use super::recorded_changes::ChangeRecording;
+use super::{Plan, writes_to_terminal};
 use crate::background::{CommandFuture, CommandInfo, ExamineEndFn};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::state::outputs::OutputReplaceability;
@@ -47,7 +47,7 @@ pub(super) async fn run_local_command(
         command.cwd = path;
     }
     let call = invocation.call;
-    if command.streams == Streams::Pipe && call.session().update(|it, _| it.shows_terminals()) {
+    if command.streams == Streams::Pipe && writes_to_terminal(invocation) {
         command.streams = Streams::Terminal(WindowSize::default());
     }
     let background = invocation.context.workspace.background_commands();

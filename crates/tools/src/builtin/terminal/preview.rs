@@ -11,9 +11,9 @@ use callboard_process::{CommandExit, ExitCause, Streams, WindowSize};
 use futures::FutureExt as _;
 use tokio::time::{Instant, sleep};
 
-use super::Plan;
 use super::command_report::{preview_exit_text, report_command};
 use super::local_process::{PreparedCommand, prepare_command};
+use super::{Plan, writes_to_terminal};
 use crate::background::CommandInfo;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::apply::{PathChange, apply_all_or_none};
@@ -181,7 +181,7 @@ async fn run_on_copies(
     if let Some(path) = plan.cwd_handle.descriptor_path() {
         command.cwd = path;
     }
-    if call.session().update(|session, _| session.shows_terminals()) {
+    if writes_to_terminal(invocation) {
         command.streams = Streams::Terminal(WindowSize::default());
     }
     // A preview does not continue in the background.
