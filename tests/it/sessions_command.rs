@@ -386,3 +386,22 @@ fn flags_replace_the_mode_and_the_model_of_a_continued_session() {
     let model = ["exec", "--continue", "--model", "script:answer.jsonl", "Hello"];
     assert!(printed(&scratch, &model).contains("From the script."));
 }
+
+#[test]
+fn a_continued_session_keeps_its_model_although_no_model_is_set_up() {
+    let scratch = Scratch::new();
+    // The session is searched for before the model.
+    for flags in [&["--continue"][..], &["--resume", "nonsense"]] {
+        let (code, err) = failure(&scratch, &[&["exec", "list"], flags].concat());
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains("no stored session"), "{err}");
+    }
+    exec(&scratch, "read notes.txt", &[]);
+    let id = newest_id(&scratch);
+    for flags in [&["--continue"][..], &["--resume", &id], &["--fork", &id]] {
+        for prompt in ["/mode", "read README.md"] {
+            let shown = printed(&scratch, &[&["exec", prompt], flags].concat());
+            assert!(shown.contains("README.md") || prompt == "/mode", "{shown}");
+        }
+    }
+}

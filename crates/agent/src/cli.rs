@@ -30,6 +30,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::{check_wire, limits, secrets, telemetry};
 use args::{Cli, Command, DoctorSubcommand, ExecArgs, SandboxSubcommand, ServeArgs};
+use subcommands::CommandIsolationChoice;
 
 /// Runs the command line of this process, and returns the exit code.
 #[must_use]
@@ -155,12 +156,17 @@ fn absolute_or_current_folder(named: Option<PathBuf>) -> Result<PathBuf, String>
     })
 }
 
-/// Prepares a run of `exec`: first finds the model, then reads standard input. No call starts
-/// before the prompt is read.
+/// Prepares a run of `exec`: first finds the stored session and the model, then reads standard
+/// input. No call starts before the prompt is read.
 async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
     let cwd = absolute_or_current_folder(args.cwd).map_err(|why| print_error_and_fail(&why))?;
     let (model_flag, mode_flag) = (args.flags.model.clone(), args.flags.mode);
-    let (agent, model) = subcommands::create_exec_agent(args.flags).await?;
+    let isolation = CommandIsolationChoice::from_flags(&args.flags);
+    let config = subcommands::load_exec_config(args.flags)?;
+    let found = sessions::find_session(args.resumed, &config, cwd.clone()).await?;
+    let stored_model = found.as_ref().and_then(|session| session.model.clone());
+    let stored_model = stored_model.filter(|_| model_flag.is_none());
+    let (agent, model) = subcommands::create_exec_agent(config, isolation, stored_model).await?;
     let agent = agent.with_project_permission_options();
     // Programs print colours and progress for a terminal, which a file or a pipe does not need.
     let agent = match OutputStream::stdout().is_terminal() {
@@ -201,18 +207,18 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
         _ => Approval::Ask,
     };
     let locale = agent.locale();
-    if args.resumed.is_given() && !agent.stores_sessions() {
-        return Err(print_unusable_error("sessions are not stored, so none can be continued"));
-    }
     // This is the last step, because `--fork` stores a copy of the session. If another step fails,
     // no copy must be left.
-    let resumed = sessions::select_session(args.resumed, cwd.clone()).await?;
-    let resumed = resumed.map(|session| {
-        let mut resumed = ResumedSession::new(session.id, session.description);
-        resumed.model = model_flag;
-        resumed.mode = mode_flag.map(|mode| mode.id().to_owned());
-        resumed
-    });
+    let resumed = match found {
+        Some(found) => {
+            let session = sessions::select_session(found, cwd.clone()).await?;
+            let mut resumed = ResumedSession::new(session.id, session.description);
+            resumed.model = model_flag;
+            resumed.mode = mode_flag.map(|mode| mode.id().to_owned());
+            Some(resumed)
+        }
+        None => None,
+    };
     let mut job = ExecJob::new(agent, prompt, cwd);
     (job.resumed, job.approval) = (resumed, approval);
     (job.fails_with_a_call, job.locale) = (is_commands, locale);

@@ -32,9 +32,9 @@ pub(crate) use model_network::{HttpNetwork, ModelNetwork};
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredModels {
     selector: Arc<ModelSelector>,
-    /// Model of every new session. `None` until [`ConfiguredModels::resolve_default_model`] has
-    /// found a model.
-    default_model: Option<DeferredModel>,
+    /// Initial model of every session. `None` until [`ConfiguredModels::resolve_default_model`] or
+    /// [`ConfiguredModels::open_session_model`] has found a model.
+    default_model: Option<Arc<dyn Model>>,
     /// Whether the client shows a list of models.
     has_menu: bool,
     builtin: BuiltInModels,
@@ -143,11 +143,20 @@ impl ConfiguredModels {
         self.selector.read_logins_within_timeout().await;
         let lazy = self.create_deferred_model();
         let found = lazy.open_unless_current().await?;
-        self.default_model = Some(lazy.clone());
+        let model: Arc<dyn Model> = Arc::new(lazy);
+        self.default_model = Some(model.clone());
         if found {
-            return Ok(Some(Arc::new(lazy)));
+            return Ok(Some(model));
         }
         self.selector.last_read_logins().map(|_| None).map_err(NoModelError::Logins)
+    }
+
+    /// Opens the model of a stored session, which replaces the configured model. Returns `None` if
+    /// the model cannot be opened.
+    pub(crate) fn open_session_model(&mut self, name: &str) -> Option<Arc<dyn Model>> {
+        let model = self.open_model(name).ok()?;
+        self.default_model = Some(model.clone());
+        Some(model)
     }
 
     /// Creates the model of new sessions. Slow steps are deferred until the first prompt. This
@@ -222,12 +231,15 @@ impl ModelCatalogue for ConfiguredModels {
     }
 
     fn initial_model(&self) -> Option<Arc<dyn Model>> {
+        if let Some(model) = &self.default_model {
+            return Some(model.clone());
+        }
         if self.selector.config.model.is_some() {
             return None;
         }
         // A new deferred model is needed, because the user may have logged in since the last
         // session.
-        Some(Arc::new(self.default_model.clone().unwrap_or_else(|| self.create_deferred_model())))
+        Some(Arc::new(self.create_deferred_model()))
     }
 
     /// Returns the combined capabilities of all models that a later login may select.

@@ -241,12 +241,6 @@ impl CodingAgent {
         Self { stored: Some(StoredSessions::new(open)), ..self }
     }
 
-    /// Returns whether the sessions of this agent are stored.
-    #[must_use]
-    pub fn stores_sessions(&self) -> bool {
-        self.stored.is_some()
-    }
-
     /// Removes stored sessions that exceed the limits of age or total size, together with their
     /// undo data and outputs in the state folder. The removal runs in the background when a session
     /// begins, at most once a day. Without this call, or without a state folder, sessions are kept

@@ -17,7 +17,7 @@ use acp_tools::files::remove_files_of_session;
 use acp_types::wire::v1::SessionUpdateParams;
 use agent_client_protocol::v1::schema::{ClientCapabilities, SessionId};
 
-use crate::stored_sessions::{SESSION_ID_PREFIX, new_session_id, replay_page};
+use crate::stored_sessions::{SESSION_ID_PREFIX, StoredSettings, new_session_id, replay_page};
 
 pub use retention::{PrunableData, PrunedData, SessionRetention};
 
@@ -140,6 +140,16 @@ impl SessionArchive {
                 Err(SessionArchiveError::Ambiguous { beginning, ids: ids.collect() })
             }
         }
+    }
+
+    /// Returns the name of the model that a session used last. Returns `None` if the name is not
+    /// stored or cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of the store.
+    pub fn model_name(&self, session: &SessionId) -> Result<Option<String>, SessionStoreError> {
+        Ok(StoredSettings::read(&self.store.parts(session)?).model)
     }
 
     /// Stores a copy of a session that continues in the folder `cwd`, and returns its id.

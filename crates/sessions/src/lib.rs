@@ -18,4 +18,4 @@ pub use args::{ExportFormat, SessionsArgs};
 pub use command::run_sessions_command;
 pub use context::{SessionsContext, SessionsTerminal};
 pub use error::SessionsError;
-pub use resume::{ResumeArgs, SelectedSession};
+pub use resume::{FoundSession, ResumeArgs, SelectedSession};

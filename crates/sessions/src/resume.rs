@@ -26,7 +26,22 @@ pub struct ResumeArgs {
     fork: Option<String>,
 }
 
-/// A session that the user selected.
+/// A stored session that the flags select.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundSession {
+    /// Id of the stored session.
+    pub id: SessionId,
+    /// Name of the model that the session used last, if it is known.
+    pub model: Option<String>,
+    is_copied: bool,
+    /// A short description with the id.
+    described: String,
+    /// A sentence that names the folder of the session, if the session continues in another folder.
+    moved: String,
+}
+
+/// A session that can be continued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SelectedSession {
@@ -43,19 +58,18 @@ impl ResumeArgs {
         self.is_newest_continued || self.resume.is_some() || self.fork.is_some()
     }
 
-    /// Finds the session that the flags select. Copies the session if the flag `--fork` is given.
-    /// The session continues in the folder `cwd`. Returns `None` if no flag is given. Blocks the
-    /// thread.
+    /// Finds the session that the flags select, to continue it in the folder `cwd`. Returns `None`
+    /// if no flag is given. Blocks the thread.
     ///
     /// # Errors
     ///
     /// Returns [`SessionsError::Archive`] or [`SessionsError::NoneOfFolder`].
-    pub fn select(
+    pub fn find(
         &self,
         archive: &SessionArchive,
         cwd: &Path,
         now: SystemTime,
-    ) -> Result<Option<SelectedSession>, SessionsError> {
+    ) -> Result<Option<FoundSession>, SessionsError> {
         // Symbolic links in the path are resolved now, because they may have changed since the
         // session was stored.
         let real = cwd.canonicalize().unwrap_or_else(|_gone| cwd.to_owned());
@@ -71,17 +85,38 @@ impl ResumeArgs {
         let moved = session.folder.as_ref().filter(|folder| folder.canonical != real);
         let moved = moved
             .map(|folder| format!(" It was in {}.", escape_invisible(&path_text(&folder.cwd))));
-        let moved = moved.unwrap_or_default();
-        Ok(Some(match self.fork {
-            None => SelectedSession {
-                id: session.id,
-                description: format!("Continuing {described}.{moved}"),
-            },
-            Some(_) => {
-                let id = archive.fork(&session.id, cwd.to_owned(), now)?;
-                let description = format!("Continuing {id}, a copy of {described}.{moved}");
-                SelectedSession { id, description }
-            }
+        Ok(Some(FoundSession {
+            model: archive.model_name(&session.id)?,
+            id: session.id,
+            is_copied: self.fork.is_some(),
+            described,
+            moved: moved.unwrap_or_default(),
         }))
+    }
+}
+
+impl FoundSession {
+    /// Returns the session to continue. If the flag `--fork` is given, this is a new copy in the
+    /// folder `cwd`. Blocks the thread.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SessionsError::Archive`] if the session cannot be copied.
+    pub fn select(
+        self,
+        archive: &SessionArchive,
+        cwd: &Path,
+        now: SystemTime,
+    ) -> Result<SelectedSession, SessionsError> {
+        let Self { id, is_copied, described, moved, .. } = self;
+        if !is_copied {
+            return Ok(SelectedSession {
+                id,
+                description: format!("Continuing {described}.{moved}"),
+            });
+        }
+        let id = archive.fork(&id, cwd.to_owned(), now)?;
+        let description = format!("Continuing {id}, a copy of {described}.{moved}");
+        Ok(SelectedSession { id, description })
     }
 }

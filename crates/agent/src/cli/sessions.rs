@@ -7,8 +7,10 @@ use std::time::SystemTime;
 
 use acp_cards::CardRenderer;
 use callboard_exec::{Keyboard, OutputStream};
+use callboard_runtime::SessionArchive;
 use callboard_sessions::{
-    ResumeArgs, SelectedSession, SessionsArgs, SessionsContext, SessionsError, SessionsTerminal,
+    FoundSession, ResumeArgs, SelectedSession, SessionsArgs, SessionsContext, SessionsError,
+    SessionsTerminal,
 };
 use callboard_text::escape_invisible;
 
@@ -59,17 +61,41 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
 /// # Errors
 ///
 /// Prints the error. Returns the exit code.
-pub(super) async fn select_session(
+pub(super) async fn find_session(
     args: ResumeArgs,
+    config: &Config,
     cwd: PathBuf,
-) -> Result<Option<SelectedSession>, ExitCode> {
+) -> Result<Option<FoundSession>, ExitCode> {
     if !args.is_given() {
         return Ok(None);
     }
-    let selecting = tokio::task::spawn_blocking(move || {
+    if !config.stores_sessions.value {
+        return Err(print_unusable_error("sessions are not stored, so none can be continued"));
+    }
+    run_with_archive(move |archive| args.find(archive, &cwd, SystemTime::now())).await
+}
+
+/// Selects the found session for `exec`. Copies the session if the flag `--fork` is given.
+///
+/// # Errors
+///
+/// Prints the error. Returns the exit code.
+pub(super) async fn select_session(
+    found: FoundSession,
+    cwd: PathBuf,
+) -> Result<SelectedSession, ExitCode> {
+    run_with_archive(move |archive| found.select(archive, &cwd, SystemTime::now())).await
+}
+
+/// Runs `work` with the stored sessions, on a separate thread. Prints an error, and returns the exit
+/// code.
+async fn run_with_archive<T: Send + 'static>(
+    work: impl FnOnce(&SessionArchive) -> Result<T, SessionsError> + Send + 'static,
+) -> Result<T, ExitCode> {
+    let running = tokio::task::spawn_blocking(move || {
         let archive = session_store::open_archive(&process_env());
         let archive = archive.map_err(|why| print_error_and_fail(&why))?;
-        args.select(&archive, &cwd, SystemTime::now()).map_err(|error| {
+        work(&archive).map_err(|error| {
             let why = escape_invisible(&error.to_string());
             match error.is_unknown_session() {
                 true => print_unusable_error(&why),
@@ -77,7 +103,7 @@ pub(super) async fn select_session(
             }
         })
     });
-    selecting.await.unwrap_or_else(|error| Err(print_error_and_fail(&error.to_string())))
+    running.await.unwrap_or_else(|error| Err(print_error_and_fail(&error.to_string())))
 }
 
 impl Write for SessionsStdout {

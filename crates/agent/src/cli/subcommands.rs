@@ -27,28 +27,43 @@ pub(super) fn process_env() -> EnvVars {
     callboard_process::env::own_env().collect()
 }
 
-/// Creates the agent and its model from flags, environment and configuration file.
+/// Loads the configuration for `exec` from flags, environment and configuration file.
 ///
 /// # Errors
 ///
-/// Prints the error, and returns the exit code, if the configuration is invalid or there is no
-/// model.
-pub(super) async fn create_exec_agent(
-    flags: Flags,
-) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
-    let env = process_env();
-    let isolation = CommandIsolationChoice::from_flags(&flags);
-    let config = Config::load(&env, flags).map_err(|error| match error.is_flag_error() {
+/// Prints the error, and returns the exit code, if the configuration is invalid.
+pub(super) fn load_exec_config(flags: Flags) -> Result<Config, ExitCode> {
+    Config::load(&process_env(), flags).map_err(|error| match error.is_flag_error() {
         true => print_unusable_error(&error.to_string()),
         false => print_error_and_fail(&error.to_string()),
-    })?;
+    })
+}
+
+/// Creates the agent for `exec`, and its model. `stored_model` is the model of the session that
+/// `exec` continues, unless a flag names another model.
+///
+/// # Errors
+///
+/// Prints the error, and returns the exit code, if there is no model.
+pub(super) async fn create_exec_agent(
+    config: Config,
+    isolation: CommandIsolationChoice,
+    stored_model: Option<String>,
+) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
+    let env = process_env();
     let mut choices =
         ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork).without_menu();
-    match choices.resolve_default_model().await {
-        Ok(Some(model)) => Ok((
-            create_configured_agent(model.clone(), choices, env, isolation, Some(EXEC_SERVER_WAIT)),
-            model,
-        )),
+    let opened = stored_model.and_then(|name| choices.open_session_model(&name));
+    let model = match opened {
+        Some(model) => Ok(Some(model)),
+        None => choices.resolve_default_model().await,
+    };
+    match model {
+        Ok(Some(model)) => {
+            let wait = Some(EXEC_SERVER_WAIT);
+            let agent = create_configured_agent(model.clone(), choices, env, isolation, wait);
+            Ok((agent, model))
+        }
         Ok(None) => Err(print_unusable_error(NO_MODEL)),
         Err(NoModelError::Spec(error)) => Err(print_unusable_error(&error.to_string())),
         Err(NoModelError::Model(error)) => {
@@ -84,13 +99,13 @@ pub(super) fn create_serving_agent(flags: Flags) -> Result<CodingAgent, String> 
 
 /// Whether commands run in a sandbox.
 #[derive(Clone, Copy)]
-enum CommandIsolationChoice {
+pub(super) enum CommandIsolationChoice {
     Sandbox,
     None,
 }
 
 impl CommandIsolationChoice {
-    fn from_flags(flags: &Flags) -> Self {
+    pub(super) fn from_flags(flags: &Flags) -> Self {
         if flags.no_sandbox { Self::None } else { Self::Sandbox }
     }
 }

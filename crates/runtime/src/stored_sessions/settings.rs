@@ -39,7 +39,7 @@ impl StoredSettings {
 
     /// Reads the stored settings; returns the defaults if no settings are stored, or if they cannot
     /// be parsed.
-    pub(super) fn read(parts: &StoredParts) -> Self {
+    pub(crate) fn read(parts: &StoredParts) -> Self {
         let part = parts.parts.get(PART).and_then(|json| serde_json::from_str(json).ok());
         part.unwrap_or_default()
     }
