@@ -405,3 +405,28 @@ fn a_continued_session_keeps_its_model_although_no_model_is_set_up() {
         }
     }
 }
+
+#[test]
+fn a_continued_session_keeps_its_mode_unless_a_stricter_mode_is_set() {
+    let notice = "The mode of this session was `auto`.";
+    for (file, flags, expected, is_notified) in [
+        ("", &[][..], "auto", false),
+        ("mode = 'auto'\n", &[], "auto", false),
+        ("mode = 'ask-always'\n", &[], "ask-always", true),
+        ("mode = 'ask-always'\n", &["--mode", "auto"], "auto", false),
+        ("", &["--mode", "ask"], "ask", true),
+    ] {
+        let scratch = Scratch::new();
+        exec(&scratch, "read notes.txt", &["--mode", "auto"]);
+        scratch.write_config(file);
+        let shown = exec(&scratch, "/mode", &[&["--continue"], flags].concat());
+        let now = shown.lines().find(|line| line.ends_with("← now")).unwrap();
+        assert!(now.contains(&format!("`{expected}`")), "{file} {flags:?}: {shown}");
+        assert_eq!(shown.contains(notice), is_notified, "{file} {flags:?}: {shown}");
+    }
+    let scratch = Scratch::new();
+    exec(&scratch, "read notes.txt", &["--mode", "read-only"]);
+    scratch.write_config("mode = 'auto'\n");
+    let shown = exec(&scratch, "/mode", &["--continue"]);
+    assert!(shown.lines().any(|line| line.contains("`read-only`") && line.ends_with("← now")));
+}

@@ -35,7 +35,7 @@ use crate::commands::{SlashCommand, SlashCommands};
 use crate::limits;
 use crate::model_catalogue::{BuiltInModels, ModelCatalogue};
 use crate::permission::OfferedRuleScopes;
-use crate::permission_mode::{PermissionMode, PolicySource};
+use crate::permission_mode::{PermissionMode, PolicySource, RestoredMode};
 use crate::rewind::RewindSessionRequest;
 use crate::rule_store::FileRuleStore;
 use crate::secrets::LiveSecrets;
@@ -75,6 +75,7 @@ pub struct CodingAgent {
     tools: Arc<OnceLock<SessionTools>>,
     counters: Option<Arc<TransportCounters>>,
     policy_source: PolicySource,
+    restored_mode: RestoredMode,
     rules: Option<Arc<dyn RuleStore>>,
     offered_scopes: OfferedRuleScopes,
     authenticator: Option<Arc<dyn Authenticator>>,
@@ -130,6 +131,7 @@ impl CodingAgent {
             tools: Arc::default(),
             counters: None,
             policy_source: PolicySource::Mode(PermissionMode::default()),
+            restored_mode: RestoredMode::default(),
             rules: None,
             offered_scopes: OfferedRuleScopes::default(),
             authenticator: None,
@@ -292,6 +294,12 @@ impl CodingAgent {
     #[must_use]
     pub fn with_mode(self, mode: PermissionMode) -> Self {
         Self { policy_source: PolicySource::Mode(mode), ..self }
+    }
+
+    /// Sets which mode a stored session gets when it is continued.
+    #[must_use]
+    pub fn with_restored_mode(self, restored_mode: RestoredMode) -> Self {
+        Self { restored_mode, ..self }
     }
 
     /// Sets the locale of titles, options and notes, such as `de`, instead of the environment's

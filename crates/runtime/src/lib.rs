@@ -40,7 +40,7 @@ pub use blocking::spawn_blocking_exclusive;
 pub use commands::{CommandContext, SlashCommand};
 pub use limits::MAX_CATALOGUE_CHOICES;
 pub use model_catalogue::{BuiltInModels, ModelCatalogue, ModelChoice};
-pub use permission_mode::PermissionMode;
+pub use permission_mode::{PermissionMode, RestoredMode};
 pub use rule_store::FileRuleStore;
 pub use secrets::LiveSecrets;
 pub use session_archive::{

@@ -104,6 +104,17 @@ impl PermissionMode {
     }
 }
 
+/// The mode of a stored session that a process continues.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestoredMode {
+    /// The stored mode, or the initial mode of the agent if the stored mode allows more.
+    #[default]
+    AtMostInitial,
+    /// The stored mode. Choose this only if the user has not chosen the initial mode of the agent.
+    AsStored,
+}
+
 /// The source of a session's policy for calls that no rule covers.
 #[derive(Debug, Clone)]
 pub(crate) enum PolicySource {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use agent_client_protocol::v1::schema::Implementation;
 use callboard_models::provider::Provider;
 use callboard_models::{FailingModel, Model};
-use callboard_runtime::{BuiltInModels, CodingAgent, PermissionMode};
+use callboard_runtime::{BuiltInModels, CodingAgent, PermissionMode, RestoredMode};
 use serde_json::json;
 
 use super::args::ConfigCommand;
 use super::{block_on_and_shut_down, print_error_and_fail, print_unusable_error};
-use crate::config::{self, Config, ConfigRow, Flags};
+use crate::config::{self, Config, ConfigRow, Flags, ValueSource};
 use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
 use crate::limits::EXEC_SERVER_WAIT;
 use crate::login::{self, LoginAuthenticator};
@@ -51,6 +51,10 @@ pub(super) async fn create_exec_agent(
     stored_model: Option<String>,
 ) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
     let env = process_env();
+    let restored_mode = match config.mode.source {
+        ValueSource::Default => RestoredMode::AsStored,
+        _ => RestoredMode::AtMostInitial,
+    };
     let mut choices =
         ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork).without_menu();
     let opened = stored_model.and_then(|name| choices.open_session_model(&name));
@@ -62,7 +66,7 @@ pub(super) async fn create_exec_agent(
         Ok(Some(model)) => {
             let wait = Some(EXEC_SERVER_WAIT);
             let agent = create_configured_agent(model.clone(), choices, env, isolation, wait);
-            Ok((agent, model))
+            Ok((agent.with_restored_mode(restored_mode), model))
         }
         Ok(None) => Err(print_unusable_error(NO_MODEL)),
         Err(NoModelError::Spec(error)) => Err(print_unusable_error(&error.to_string())),

@@ -23,7 +23,7 @@ use super::CodingAgent;
 use super::connection::{Connection, PreparedSession, SessionStart, check_room, existing_path};
 use crate::lock::lock;
 use crate::options::{OptionSelection, parse_thought_level};
-use crate::permission_mode::PermissionMode;
+use crate::permission_mode::{PermissionMode, RestoredMode};
 use crate::rewind::{RewindSessionRequest, RewindSessionResponse};
 use crate::session::Session;
 use crate::session_archive::SessionArchive;
@@ -405,7 +405,7 @@ impl Connection {
             restored;
         let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
         let mut selection = self.initial_selection(&prepared.context.isolation);
-        notices.extend(restore_choices(&mut selection, &settings).await);
+        notices.extend(restore_choices(&mut selection, &settings, self.agent.restored_mode).await);
         let history =
             History::awaiting_restored_messages(messages, settings.usage, settings.is_titled);
         let turns = settings.turns;
@@ -498,17 +498,19 @@ async fn read_and_send_messages(
     Ok(damaged)
 }
 
-/// Restores the choices of the stored session, except a mode that allows more than the mode with
-/// which this process was started. Returns a notice for each choice that cannot be restored.
+/// Restores the choices of the stored session. By default, a mode that allows more than the mode
+/// with which this process was started is not restored. Returns a notice for each choice that cannot
+/// be restored.
 async fn restore_choices(
     selection: &mut OptionSelection,
     settings: &StoredSettings,
+    restored_mode: RestoredMode,
 ) -> Vec<String> {
     let mut notices = Vec::new();
     let own_mode = selection.active_options().mode;
     let stored_mode = settings.mode.as_deref().and_then(PermissionMode::parse);
     if let (Some(own), Some(stored)) = (own_mode, stored_mode) {
-        match stored.allows_more_than(own) {
+        match restored_mode == RestoredMode::AtMostInitial && stored.allows_more_than(own) {
             true => notices.push(format!(
                 "The mode of this session was `{}`. It is `{}` now, because this process was \
                  started with that.",
