@@ -430,3 +430,17 @@ fn a_continued_session_keeps_its_mode_unless_a_stricter_mode_is_set() {
     let shown = exec(&scratch, "/mode", &["--continue"]);
     assert!(shown.lines().any(|line| line.contains("`read-only`") && line.ends_with("← now")));
 }
+
+#[test]
+fn the_command_that_fork_prints_continues_the_copy() {
+    let scratch = Scratch::new();
+    exec(&scratch, "read notes.txt", &[]);
+    let shown = exec(&scratch, "/fork", &["--continue"]);
+    let command = shown.lines().find_map(|line| line.trim().strip_prefix("callboard ")).unwrap();
+    let (flags, prompt) = command.rsplit_once(' ').unwrap();
+    assert_eq!(prompt, "\"PROMPT\"");
+    let args: Vec<_> = flags.split(' ').chain(["list"]).collect();
+    let id = args[2];
+    let shown = printed(&scratch, &args);
+    assert!(shown.starts_with(&format!("Continuing {id} ")), "{shown}");
+}

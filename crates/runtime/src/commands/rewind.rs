@@ -80,7 +80,7 @@ async fn fork(asked: CommandContext<'_>) -> String {
     match rewind.fork(keep.unwrap_or(asked.prompt.saturating_sub(1))).await {
         Ok(id) => format!(
             "Stored a copy of this session: {id}. Load it in your client, or continue it in the \
-             terminal:\n\n    callboard exec --resume {id}"
+             terminal:\n\n    callboard exec --resume {id} \"PROMPT\""
         ),
         Err(error) => format!("The session cannot be copied: {error}"),
     }
