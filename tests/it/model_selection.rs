@@ -86,6 +86,35 @@ fn config_show_names_the_source_of_each_value_and_shows_no_key() {
 }
 
 #[test]
+fn a_configuration_file_that_is_a_link_without_a_target_is_an_error() {
+    use std::os::unix::fs::symlink;
+
+    let exec = ["exec", "--model", "direct", "--approve-all", "run touch made"];
+    for is_folder in [false, true] {
+        let scratch = Scratch::new();
+        let file = config_file(&scratch);
+        let link = if is_folder { file.parent().unwrap() } else { &file };
+        if is_folder {
+            fs::remove_dir(link).unwrap();
+        }
+        symlink("/nonexistent/x", link).unwrap();
+        for args in [&exec[..], &["config", "show"]] {
+            let (is_ok, said) = run(&scratch, &[], args, "");
+            let why = format!("{} is a link to /nonexistent/x, which does not", link.display());
+            assert!(!is_ok && said.contains(&format!("{}: {why}", file.display())), "{said}");
+        }
+        assert!(!scratch.path("made").exists());
+    }
+    // A folder without the file is no error, also if the folder is a link.
+    let scratch = Scratch::new();
+    let file = config_file(&scratch);
+    fs::remove_dir(file.parent().unwrap()).unwrap();
+    symlink(scratch.cwd(), file.parent().unwrap()).unwrap();
+    let (is_ok, said) = run(&scratch, &[], &exec, "");
+    assert!(is_ok && scratch.path("made").exists(), "{said}");
+}
+
+#[test]
 fn commands_get_the_variables_that_the_configuration_names() {
     let scratch = Scratch::new();
     fs::write(config_file(&scratch), "[terminal]\nenv_pass = ['MY_HOST']\n").unwrap();

@@ -74,11 +74,17 @@ pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Opti
 ///
 /// Returns an error if the file is not a regular file, or if a user other than this user and root
 /// can change it. Also returns an error if the file has more than `max` bytes, or cannot be opened
-/// or read.
+/// or read. If the file or one of its folders is a link without a target, this is an error too,
+/// because the user has set up a file that is missing only now, e.g. on a drive that is not mounted.
 pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular_file_following_links(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match find_dangling_link(path) {
+                Some(link) => Err(dangling_link_error(link)),
+                None => Ok(None),
+            };
+        }
         Err(error) => return Err(error),
     };
     let found = file.metadata()?;
@@ -86,6 +92,18 @@ pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>
         check_only_user_can_write(&found)?;
     }
     read_within_limit(file, max).map(Some)
+}
+
+/// Returns the path or the folder of the path that is a link without a target, if there is one.
+fn find_dangling_link(path: &Path) -> Option<&Path> {
+    let nearest = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
+    (nearest.is_symlink() && !nearest.exists()).then_some(nearest)
+}
+
+fn dangling_link_error(link: &Path) -> io::Error {
+    let target = std::fs::read_link(link).unwrap_or_default();
+    let (link, target) = (link.display(), target.display());
+    io::Error::other(format!("{link} is a link to {target}, which does not exist"))
 }
 
 /// Opens a regular file, and follows links. A pipe or a device is refused without blocking.
