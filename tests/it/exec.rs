@@ -279,6 +279,27 @@ fn a_command_writes_to_a_pipe_if_exec_does() {
     assert!(out.contains("│ to a pipe\n"), "{out}");
 }
 
+#[test]
+fn an_unknown_model_has_one_exit_code_wherever_it_is_named() {
+    let flag = &["exec", "--model", "nonsense", "hello"][..];
+    let plain = &["exec", "hello"][..];
+    for (file, variable, args) in [
+        (None, None, flag),
+        (None, Some(("CALLBOARD_MODEL", "nonsense")), plain),
+        (Some("model = 'nonsense'\n"), None, plain),
+    ] {
+        let scratch = Scratch::new();
+        file.iter().for_each(|text| drop(scratch.write_config(text)));
+        let env: Vec<_> = variable.into_iter().collect();
+        let (exit, out, err) = run(&scratch, &env, args);
+        assert_eq!((exit, &*out), (Some(2), ""), "{file:?} {variable:?}: {err}");
+        assert!(err.contains("unknown model `nonsense`"), "{err}");
+    }
+    let scratch = Scratch::new();
+    scratch.write_config("mode = 'nonsense'\n");
+    assert_eq!(run(&scratch, &[], plain).0, Some(1));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn piped_input_is_context_for_the_model() {
     let replies = ["one", "two", "three"].map(|text| MockReply::new().with_text(text).into());

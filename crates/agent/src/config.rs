@@ -129,16 +129,26 @@ pub(crate) struct ProviderConfig {
 pub(crate) struct ConfigError {
     place: String,
     what: String,
+    is_unknown_model: bool,
 }
 
 impl ConfigError {
+    fn at_place(place: String, what: String) -> Self {
+        Self { place, what, is_unknown_model: false }
+    }
+
     fn in_file(path: &Path, what: String) -> Self {
-        Self { place: path.display().to_string(), what }
+        Self::at_place(path.display().to_string(), what)
     }
 
     /// Returns whether the error is in a flag of the command line.
     pub(crate) fn is_flag_error(&self) -> bool {
         self.place.starts_with("--")
+    }
+
+    /// Returns whether the user named a model that does not exist.
+    pub(crate) fn is_unknown_model(&self) -> bool {
+        self.is_unknown_model
     }
 }
 
@@ -195,7 +205,8 @@ impl Config {
             of.key = env_vars::find_provider_key(*provider, of, env);
         }
         let check_spec = |name: &String| check_model_spec(name).map_err(|error| error.to_string());
-        file.check_value(model.as_ref(), check_spec)?;
+        file.check_value(model.as_ref(), check_spec)
+            .map_err(|error| ConfigError { is_unknown_model: true, ..error })?;
         let command_preview = match written.terminal.preview {
             Some(preview) => file.convert_value(preview, |id| parse_command_preview(&id))?,
             None => SourcedValue { value: PreviewSetting::default(), source: ValueSource::Default },

@@ -33,9 +33,11 @@ pub(super) fn process_env() -> EnvVars {
 ///
 /// Prints the error, and returns the exit code, if the configuration is invalid.
 pub(super) fn load_exec_config(flags: Flags) -> Result<Config, ExitCode> {
-    Config::load(&process_env(), flags).map_err(|error| match error.is_flag_error() {
-        true => print_unusable_error(&error.to_string()),
-        false => print_error_and_fail(&error.to_string()),
+    Config::load(&process_env(), flags).map_err(|error| {
+        match error.is_flag_error() || error.is_unknown_model() {
+            true => print_unusable_error(&error.to_string()),
+            false => print_error_and_fail(&error.to_string()),
+        }
     })
 }
 

@@ -48,9 +48,9 @@ pub(crate) fn remove_mcp_server(
 }
 
 fn editable_config_path(env: &[(String, String)]) -> Result<PathBuf, ConfigError> {
-    config_file_path(env).ok_or_else(|| ConfigError {
-        place: "no folder for the configuration file".to_owned(),
-        what: "set HOME or XDG_CONFIG_HOME".to_owned(),
+    config_file_path(env).ok_or_else(|| {
+        let what = "set HOME or XDG_CONFIG_HOME".to_owned();
+        ConfigError::at_place("no folder for the configuration file".to_owned(), what)
     })
 }
 
@@ -66,7 +66,7 @@ fn check_server(
     let checked = section.map_err(|error| error.message().to_owned());
     let folder = path.parent().unwrap_or(Path::new(""));
     let checked = checked.and_then(|section| section.to_server_config(name, folder, env));
-    let refused = |what| ConfigError { place: "the server is not added".to_owned(), what };
+    let refused = |what| ConfigError::at_place("the server is not added".to_owned(), what);
     checked.map(drop).map_err(refused)
 }
 

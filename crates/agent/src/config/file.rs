@@ -102,7 +102,7 @@ impl ConfigFile {
     }
 
     pub(super) fn error_at_source(&self, source: &ValueSource, what: String) -> ConfigError {
-        ConfigError { place: self.describe_source(source), what }
+        ConfigError::at_place(self.describe_source(source), what)
     }
 
     /// Returns a short description of the source of a value.
