@@ -195,8 +195,11 @@ pub fn lock_user_folder(folder: &Path) -> io::Result<File> {
 pub fn lock_folder(folder: &Path) -> io::Result<File> {
     create_private_folder(folder)?;
     check_folder_is_private(folder)?;
-    let lock =
-        File::options().create(true).truncate(false).write(true).open(folder.join("lock"))?;
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let lock = options.open(folder.join("lock"))?;
     lock.lock()?;
     Ok(lock)
 }

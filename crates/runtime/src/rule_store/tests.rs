@@ -57,6 +57,7 @@ fn files_are_accessible_only_to_the_user() {
     for scope in [RuleScope::Project, RuleScope::User] {
         assert_eq!(mode(&store.file_path(scope, "/p".as_ref())), 0o600);
     }
+    assert_eq!(mode(&store.folder.join("lock")), 0o600);
     let left = fs::read_dir(&store.folder).unwrap().count();
     assert_eq!(left, 3, "two files, the lock, and nothing temporary");
 }
