@@ -444,3 +444,18 @@ fn the_command_that_fork_prints_continues_the_copy() {
     let shown = printed(&scratch, &args);
     assert!(shown.starts_with(&format!("Continuing {id} ")), "{shown}");
 }
+
+#[test]
+fn an_export_to_a_dash_is_printed_and_an_error_names_the_given_file() {
+    let scratch = Scratch::new();
+    exec(&scratch, "read notes.txt", &[]);
+    let id = newest_id(&scratch);
+    let exported = printed(&scratch, &["sessions", "export", &id]);
+    assert_eq!(printed(&scratch, &["sessions", "export", &id, "-o", "-"]), exported);
+    assert!(!scratch.path("-").exists());
+    let file = "/nonexistent/x.html";
+    let (code, err) = failure(&scratch, &["sessions", "export", &id, "-o", file]);
+    assert_eq!(code, 1);
+    let expected = format!("callboard: cannot write {file}: No such file or directory");
+    assert!(err.starts_with(&expected), "{err}");
+}

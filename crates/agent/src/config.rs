@@ -6,12 +6,12 @@ mod edit;
 mod env_vars;
 mod file;
 mod mcp;
+mod positive_number;
 mod rows;
 mod server_text;
 mod web;
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ use crate::{secrets, user_folders};
 pub(crate) use edit::{add_mcp_server, remove_mcp_server};
 use file::{ConfigFile, SessionsSection};
 use mcp::McpServerSection;
+use positive_number::PositiveNumber;
 pub(crate) use rows::ConfigRow;
 use web::SearchSection;
 
@@ -117,7 +118,7 @@ pub(crate) struct ProviderConfig {
     pub(crate) key: Option<SourcedValue<ApiKey>>,
     pub(crate) ca_file: Option<SourcedValue<PathBuf>>,
     pub(crate) tools: Option<SourcedValue<ToolCalling>>,
-    pub(crate) context_tokens: Option<SourcedValue<NonZeroU64>>,
+    pub(crate) context_tokens: Option<SourcedValue<PositiveNumber>>,
     /// Models to choose from; the first model is the default of this provider.
     pub(crate) models: Option<SourcedValue<Vec<String>>>,
 }
@@ -313,7 +314,7 @@ fn flag_value(value: Option<String>, name: &'static str) -> Option<SourcedValue<
     value.map(|value| SourcedValue { value, source: ValueSource::Flag(name) })
 }
 
-fn number_or(value: Option<SourcedValue<NonZeroU64>>, default: u64) -> SourcedValue<u64> {
+fn number_or(value: Option<SourcedValue<PositiveNumber>>, default: u64) -> SourcedValue<u64> {
     match value {
         Some(SourcedValue { value, source }) => SourcedValue { value: value.get(), source },
         None => SourcedValue { value: default, source: ValueSource::Default },

@@ -49,7 +49,7 @@ pub(crate) enum SessionsCommand {
         /// The format.
         #[arg(long, value_enum, default_value = "jsonl")]
         format: ExportFormat,
-        /// The output file; an existing file is replaced. The default is standard output.
+        /// The output file; an existing file is replaced. `-` or no file: standard output.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },

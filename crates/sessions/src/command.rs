@@ -1,5 +1,7 @@
 //! Runs the subcommand.
 
+use std::path::Path;
+
 use acp_store::SessionSearch;
 use callboard_runtime::{PrunableData, PrunedData};
 use callboard_text::{count_with_noun, escape_invisible_in_json, group_thousands};
@@ -32,8 +34,10 @@ pub fn run_sessions_command(
         SessionsCommand::Export { session, format, output } => {
             let session = context.archive.find(&session.id)?;
             let unread = match output {
-                Some(path) => export::export_to_file(context.archive, &session, format, &path)?,
-                None => export::export(context.archive, &session, format, context.terminal)?,
+                Some(path) if path != Path::new("-") => {
+                    export::export_to_file(context.archive, &session, format, &path)?
+                }
+                _ => export::export(context.archive, &session, format, context.terminal)?,
             };
             context.print_unread_note(unread);
             Ok(())

@@ -12,7 +12,6 @@ use acp_types::wire::{ClientMessage as _, v1::SessionUpdateParams};
 use callboard_runtime::SessionArchive;
 use callboard_text::{escape_invisible_in_json, rfc3339_utc};
 use serde_json::json;
-use tempfile::NamedTempFile;
 
 use crate::args::ExportFormat;
 use crate::error::SessionsError;
@@ -45,10 +44,22 @@ pub(crate) fn export_to_file(
     }
     let target = path.canonicalize().unwrap_or_else(|_missing| path.to_owned());
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let new = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    // `NamedTempFile::new_in` would name the temporary file in its error.
+    let new = tempfile::Builder::new()
+        .make_in(folder.unwrap_or(Path::new(".")), create_private_file)
+        .map_err(failed)?;
     let unread = write(new.as_file())?;
     new.persist(&target).map_err(|error| failed(error.error))?;
     Ok(unread)
+}
+
+/// Creates a file that only the user can read.
+fn create_private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Writes a session. Returns the number of its records that could not be read.

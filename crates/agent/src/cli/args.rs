@@ -44,9 +44,9 @@ pub(super) enum Command {
     },
     /// Store the API key of a provider in the system's keyring, or in a file if there is none.
     #[command(visible_alias = "setup")]
-    Login(ProviderArg),
+    Login(LoginArgs),
     /// Remove the stored API key of one provider, or all stored keys.
-    Logout(ProviderArg),
+    Logout(LogoutArgs),
     /// Show the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -96,9 +96,17 @@ pub(super) struct ExecArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct ProviderArg {
-    /// The provider: anthropic, openai, gemini or ollama. By default, login asks for it, and logout
-    /// removes all keys.
+pub(super) struct LoginArgs {
+    /// The provider: anthropic, openai, gemini or ollama. If it is omitted, the command asks for
+    /// it.
+    #[arg(value_parser = login_provider_parser(), hide_possible_values = true, value_name = "PROVIDER")]
+    pub(super) provider: Option<Provider>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct LogoutArgs {
+    /// The provider: anthropic, openai, gemini or ollama. If it is omitted, all stored keys are
+    /// removed.
     #[arg(value_parser = login_provider_parser(), hide_possible_values = true, value_name = "PROVIDER")]
     pub(super) provider: Option<Provider>,
 }
@@ -225,5 +233,14 @@ mod tests {
     #[test]
     fn the_command_line_definition_is_valid() {
         super::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_login_and_logout_describes_only_its_own_command() {
+        let help = |name: &str| {
+            let mut cli = super::Cli::command();
+            cli.find_subcommand_mut(name).unwrap().render_long_help().to_string().to_lowercase()
+        };
+        assert!(!help("login").contains("logout") && !help("logout").contains("login"));
     }
 }

@@ -2,7 +2,6 @@
 //! is recorded.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use callboard_models::provider::Provider;
@@ -10,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::mcp::{Mcp, McpServerSection};
+use super::positive_number::PositiveNumber;
 use super::web::WebSection;
 use super::{ConfigError, ProviderConfig, SourcedValue, ValueSource};
 
@@ -39,8 +39,8 @@ pub(super) struct TerminalSection {
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionsSection {
     pub(super) enabled: Option<SourcedValue<bool>>,
-    pub(super) keep_days: Option<SourcedValue<NonZeroU64>>,
-    pub(super) max_bytes: Option<SourcedValue<NonZeroU64>>,
+    pub(super) keep_days: Option<SourcedValue<PositiveNumber>>,
+    pub(super) max_bytes: Option<SourcedValue<PositiveNumber>>,
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for SourcedValue<T> {

@@ -1,7 +1,6 @@
 //! The MCP servers of the configuration.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use serde::Deserialize;
 
 use super::SourcedValue;
 use super::env_vars::{env_secret, env_value};
+use super::positive_number::PositiveNumber;
 use crate::key_store::KeyStore;
 use crate::secrets;
 
@@ -60,8 +60,8 @@ pub(super) struct McpServerSection {
     /// How to log in to a server with a URL.
     #[serde(default)]
     oauth: OAuthSection,
-    startup_timeout: Option<NonZeroU64>,
-    call_timeout: Option<NonZeroU64>,
+    startup_timeout: Option<PositiveNumber>,
+    call_timeout: Option<PositiveNumber>,
     #[serde(default)]
     tools: ToolNames,
 }
@@ -108,7 +108,7 @@ impl McpServerSection {
         let mut config = McpServerConfig::new(name, transport);
         config.is_sandboxed = self.sandbox;
         config.login = has_url.then(|| self.login(name, env)).transpose()?;
-        let seconds = |seconds: NonZeroU64| Duration::from_secs(seconds.get());
+        let seconds = |seconds: PositiveNumber| Duration::from_secs(seconds.get());
         config.startup_timeout = self.startup_timeout.map_or(config.startup_timeout, seconds);
         config.call_timeout = self.call_timeout.map_or(config.call_timeout, seconds);
         config.tools.allow.clone_from(&self.tools.allow);

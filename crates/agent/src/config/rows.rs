@@ -18,8 +18,8 @@ pub(crate) struct ConfigRow {
 }
 
 impl Config {
-    /// Returns the general values, even if they are not set. Also returns the values of providers,
-    /// servers and services that are set.
+    /// Returns the general values, even if they are not set. Also returns the values of providers
+    /// and servers that are set.
     pub(crate) fn display_rows(&self) -> Vec<ConfigRow> {
         let mut rows = vec![
             self.display_row("model", self.model.as_ref(), Clone::clone),
@@ -36,12 +36,13 @@ impl Config {
                 ToString::to_string,
             ),
             self.display_row("sessions.max_bytes", Some(&self.session_bytes), ToString::to_string),
+            self.display_row(
+                "mcp.first_prompt_wait",
+                self.first_prompt_wait.as_ref(),
+                ToString::to_string,
+            ),
+            self.display_row("web.search", self.web_search.as_ref(), WebSearch::host),
         ];
-        let wait = self.first_prompt_wait.as_ref();
-        let search = self.web_search.as_ref();
-        rows.extend(
-            wait.map(|it| self.display_row("mcp.first_prompt_wait", Some(it), ToString::to_string)),
-        );
         rows.extend(self.mcp_servers.iter().map(|server| {
             let key = format!("mcp_servers.{}", server.value.name);
             self.display_row(&key, Some(server), |server| match &server.transport {
@@ -52,7 +53,6 @@ impl Config {
                 McpTransport::Http { url, .. } => url.clone(),
             })
         }));
-        rows.extend(search.map(|it| self.display_row("web.search", Some(it), WebSearch::host)));
         for provider in Provider::ALL {
             let of = self.provider(provider);
             let set = [
@@ -61,7 +61,9 @@ impl Config {
                 self.display_row("key", of.key.as_ref(), |_| "(set)".to_owned()),
                 self.display_row("ca_file", of.ca_file.as_ref(), |path| path.display().to_string()),
                 self.display_row("tools", of.tools.as_ref(), |tools| tools.name().to_owned()),
-                self.display_row("context_tokens", of.context_tokens.as_ref(), ToString::to_string),
+                self.display_row("context_tokens", of.context_tokens.as_ref(), |tokens| {
+                    tokens.get().to_string()
+                }),
                 self.display_row("models", of.models.as_ref(), |models| models.join(", ")),
             ];
             let key = |key| format!("providers.{}.{key}", provider.name());

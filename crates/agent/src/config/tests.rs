@@ -163,7 +163,7 @@ fn errors_name_the_location_and_never_contain_a_key() {
         ("[providers.openai]\nbase_url = 'example.org/v1'", &[], ":2:", "base_url"),
         ("[providers.openai]\nbase_url = 'ftp://example.org'", &[], ":2:", "base_url"),
         ("[providers.openai]\n\ntools = 'none'", &[], ":3:", "`json_schema`"),
-        ("[providers.openai]\ncontext_tokens = 0", &[], ":2:", "nonzero"),
+        ("[providers.openai]\ncontext_tokens = 0", &[], ":2:", "at least 1"),
         ("[providers.openai]\nmodels = []", &[], ":2:", "models"),
         ("", &[("CALLBOARD_MODE", "yolo")], "CALLBOARD_MODE:", "`ask`, "),
         ("", &[("CALLBOARD_MODEL", "gpt")], "CALLBOARD_MODEL:", "unknown model `gpt`"),
@@ -209,9 +209,15 @@ fn the_file_sets_the_positive_limits_for_stored_sessions() {
     assert_eq!(shown_row(&set, "sessions.keep_days"), Some(pair("7", "/c/config.toml:2")));
     assert_eq!(shown_row(&set, "sessions.max_bytes"), Some(pair("1000", "/c/config.toml:3")));
     for (wrong, expected) in [
-        ("keep_days = 0", "/c/config.toml:2: invalid value: integer `0`"),
-        ("max_bytes = -1", "/c/config.toml:2: invalid value: integer `-1`"),
-        ("max_bytes = '1 GB'", "/c/config.toml:2: invalid type: string"),
+        ("keep_days = 0", "/c/config.toml:2: invalid value: integer `0`, expected a whole number"),
+        (
+            "max_bytes = -1",
+            "/c/config.toml:2: invalid value: integer `-1`, expected a whole number",
+        ),
+        (
+            "max_bytes = '1 GB'",
+            "/c/config.toml:2: invalid type: string \"1 GB\", expected a whole number of at least 1",
+        ),
         ("keep_day = 1", "/c/config.toml:2: unknown field `keep_day`"),
     ] {
         let error = config(&format!("[sessions]\n{wrong}\n"), &[], Flags::default()).unwrap_err();
