@@ -16,9 +16,9 @@ use acp_lifecycle::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionMode {
-    /// Reads inside the project folders are allowed, and all other calls are denied.
+    /// Reads inside the project folders are allowed, and all other effects are denied.
     ReadOnly,
-    /// Every call needs permission, even a read.
+    /// Every effect needs permission, even a read.
     AskAlways,
     /// Reads inside the project folders are allowed, and all other calls need permission.
     #[default]
@@ -78,8 +78,14 @@ impl PermissionMode {
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
-            Self::ReadOnly => "reads inside the roots are allowed, everything else is denied",
-            Self::AskAlways => "every call needs permission, even reads",
+            Self::ReadOnly => {
+                "reads inside the roots are allowed; other reads, changes, commands, the web and \
+                 MCP tools are denied"
+            }
+            Self::AskAlways => {
+                "every call needs permission if it reads or changes files, runs a command, fetches \
+                 a page or uses an MCP tool"
+            }
             Self::Ask => "reads inside the roots are allowed, everything else is asked about",
             Self::AcceptEdits => {
                 "reads and edits inside the roots and commands in a sandbox are allowed, everything \
