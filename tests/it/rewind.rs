@@ -232,6 +232,92 @@ async fn a_rewind_of_a_client_obeys_the_mode_and_rules() {
     agent.finish().await;
 }
 
+/// Starts the agent and opens a session that changes the files of a folder before and after it
+/// moves the folder. The first prompt with a change is prompt 2.
+async fn session_with_moved_folder(scratch: &Scratch) -> (Agent, String) {
+    fs::create_dir(scratch.path("dir")).unwrap();
+    fs::write(scratch.path("dir/f.txt"), "one\n").unwrap();
+    let mut agent = start(scratch, Options::default()).await;
+    let id = agent.new_session().await;
+    for prompt in [
+        "read dir/f.txt",
+        "write dir/f.txt\n<<<\ntwo\n>>>",
+        r#"tool move_path {"from": "dir", "to": "d2"}"#,
+        "write d2/q.txt\n<<<\nq\n>>>\nwrite d2/sub/n.txt\n<<<\nn\n>>>",
+        "read d2/f.txt\nwrite d2/f.txt\n<<<\nthree\n>>>",
+    ] {
+        assert_eq!(agent.turn(prompt).await, "end_turn");
+    }
+    assert_eq!(scratch.read("d2/f.txt"), "three\n");
+    (agent, id)
+}
+
+#[tokio::test]
+async fn a_rewind_lists_each_file_that_it_changes_in_a_moved_folder() {
+    let scratch = Scratch::new();
+    let (mut agent, id) = session_with_moved_folder(&scratch).await;
+    let rewind = json!({"sessionId": id, "prompt": 2});
+    let done = agent.request("_callboard/rewind", rewind).await.unwrap();
+    let file = |name: &str| {
+        let mut files = done["files"].as_array().unwrap().iter();
+        let found = files.find(|file| file["path"] == json!(scratch.path(name)));
+        found.unwrap_or_else(|| panic!("{name} is missing: {done}"))
+    };
+    for (name, diff) in [("d2/q.txt", "-q\n"), ("d2/sub/n.txt", "-n\n")] {
+        assert_eq!(file(name)["status"], "deleted");
+        assert!(file(name)["diff"].as_str().unwrap().contains(diff), "{done}");
+    }
+    for (name, from) in [("dir", "d2"), ("dir/f.txt", "d2/f.txt")] {
+        assert_eq!(file(name)["status"], "moved");
+        assert_eq!(file(name)["from"], json!(scratch.path(from)));
+    }
+    assert!(file("dir/f.txt")["diff"].as_str().unwrap().contains("-three\n+one\n"), "{done}");
+    assert_eq!(scratch.read("dir/f.txt"), "one\n");
+    assert_eq!(fs::read_dir(scratch.path("dir")).unwrap().count(), 1);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_rule_protects_a_file_in_a_moved_folder_from_a_rewind() {
+    for name in ["q.txt", "f.txt"] {
+        let scratch = Scratch::new();
+        let (mut agent, id) = session_with_moved_folder(&scratch).await;
+        agent.kill().await;
+        let matcher = json!({"path": {"access": "write", "glob": format!("/**/d2/{name}")}});
+        scratch.write_rules(&[json!({"scope": "user", "matcher": matcher, "verdict": "deny"})]);
+        let mut agent = load(&scratch, &id, ALLOW).await;
+        let rewind = json!({"sessionId": id, "prompt": 2});
+        let error = agent.request("_callboard/rewind", rewind).await.unwrap_err();
+        assert_eq!(error["data"]["reason"], "rewind", "{error}");
+        assert_eq!(turn_in(&mut agent, &id, "/rewind 2").await, "end_turn");
+        assert_eq!(
+            (scratch.read("d2/q.txt"), scratch.read("d2/f.txt")),
+            ("q\n".into(), "three\n".into())
+        );
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_rewind_names_a_kept_file_of_a_moved_folder_with_both_paths() {
+    let scratch = Scratch::new();
+    let (mut agent, id) = session_with_moved_folder(&scratch).await;
+    fs::write(scratch.path("d2/q.txt"), "theirs\n").unwrap();
+    let rewind = json!({"sessionId": id, "prompt": 2});
+    let done = agent.request("_callboard/rewind", rewind).await.unwrap();
+    let kept = json!([{
+        "path": scratch.path("dir/q.txt"),
+        "from": scratch.path("d2/q.txt"),
+        "why": "it has been changed since",
+    }]);
+    assert_eq!(done["kept"], kept);
+    assert_eq!(scratch.read("dir/q.txt"), "theirs\n");
+    assert_eq!(agent.turn("read dir/q.txt").await, "end_turn");
+    let thoughts = agent.session().thought_text();
+    assert!(thoughts.contains("The content of d2/q.txt is left unchanged"), "{thoughts}");
+    agent.finish().await;
+}
+
 #[tokio::test]
 async fn a_fork_continues_apart_from_its_parent_and_does_not_own_its_undo() {
     let scratch = Scratch::new();

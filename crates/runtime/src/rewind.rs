@@ -126,7 +126,7 @@ impl SessionRewind {
         }
         let (workspace, rules) = (self.workspace.clone(), ImplicitReadRules(rules));
         let check = move || {
-            let paths = plan.changes().iter().map(|change| change.path.clone());
+            let paths = plan.changes().iter().flat_map(change_paths).map(Path::to_owned);
             let readable = paths.filter(|path| rules.permits_reading(&workspace, path)).collect();
             Ok(CheckedRewindPlan { plan, readable })
         };
@@ -343,6 +343,15 @@ fn path_list_text(paths: &[String]) -> String {
     }
 }
 
+/// Returns the path of a change, and the previous path of a moved file.
+fn change_paths(change: &FileChange) -> impl Iterator<Item = &Path> {
+    let from = match &change.operation {
+        Operation::Move { from } => Some(from.as_path()),
+        _ => None,
+    };
+    from.into_iter().chain([change.path.as_path()])
+}
+
 fn changed_paths_of_call(document: &SessionDocument) -> Vec<PathBuf> {
     let SessionDocument::ToolCall(document) = document else { return Vec::new() };
     let contents = document.call.content.iter();
@@ -420,6 +429,9 @@ enum RewoundFileStatus {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct KeptFileReason {
     path: String,
+    /// The previous path, if the file is moved with its folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
     why: String,
 }
 
@@ -434,7 +446,7 @@ impl RewindSessionResponse {
                 Operation::Move { from } => (RewoundFileStatus::Moved, Some(from)),
                 _ => (RewoundFileStatus::Modified, None),
             };
-            let is_shown = !change.hunks.is_empty() && permits_reading(&change.path);
+            let is_shown = !change.hunks.is_empty() && change_paths(change).all(&permits_reading);
             RewoundFile {
                 path: path_text(&change.path).into_owned(),
                 status,
@@ -444,6 +456,7 @@ impl RewindSessionResponse {
         });
         let kept = plan.kept().iter().map(|kept| KeptFileReason {
             path: path_text(&kept.path).into_owned(),
+            from: kept.from.as_deref().map(|from| path_text(from).into_owned()),
             why: kept.reason.to_string(),
         });
         Self { files: files.collect(), kept: kept.collect() }
@@ -485,8 +498,8 @@ impl Tool for RewindTool {
         context: &Context,
     ) -> Result<Vec<String>, ToolError> {
         let (files, _) = self.0.files_before(args.prompt).await?;
-        let paths = files.changes().iter().map(|change| context.workspace.display(&change.path));
-        Ok(paths.collect())
+        let paths = files.changes().iter().flat_map(change_paths);
+        Ok(paths.map(|path| context.workspace.display(path)).collect())
     }
 
     async fn preview(

@@ -243,6 +243,7 @@ lost-large = es hat mehr als ein GiB und liegt auf einem anderen Dateisystem als
 
 rewind-removes = Eingabe { $prompt } und alles danach würden aus dieser Sitzung entfernt.
 stays = { $path } bleibt, wie es ist: { $why }.
+stays-moved = Der Inhalt von { $from } bleibt, wie er ist: { $why }. Mit ihrem Ordner kommt die Datei nach { $path }.
 stays-kept = { $path } bleibt, wie es ist: { $why }. Was es vor der letzten Änderung war, liegt in { $kept }.
 stays-not-kept = was vorher da war, ist nicht aufgehoben
 stays-not-permitted = es darf nicht geändert werden

@@ -243,6 +243,7 @@ lost-large = it is larger than 1 GiB, and it is on another file system than the 
 
 rewind-removes = Prompt { $prompt } and everything after it will be removed from this session.
 stays = { $path } is left unchanged: { $why }.
+stays-moved = The content of { $from } is left unchanged: { $why }. The file moves to { $path } with its folder.
 stays-kept = { $path } is left unchanged: { $why }. Its content before the last change is in { $kept }.
 stays-not-kept = no copy of its earlier content was kept
 stays-not-permitted = it cannot be changed: permission denied

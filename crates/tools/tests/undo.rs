@@ -27,8 +27,10 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 /// Paths in a sequence: files, links, directories, and paths that do not exist.
-const PATHS: [&str; 12] =
-    ["a", "d/b", "d/e/c", "d/e", "d", "link", "hard", "wide", "empty", "new/f", "new/g/h", "d/e/n"];
+const PATHS: [&str; 15] = [
+    "a", "d/b", "d/e/c", "d/e", "d", "link", "hard", "wide", "empty", "new/f", "new/g/h", "d/e/n",
+    "new", "new/b", "new/e/c",
+];
 
 /// One step of a sequence.
 #[derive(Debug, Clone)]
@@ -257,7 +259,14 @@ fn check_forecast(
 ) -> Result<(), TestCaseError> {
     for path in before.keys().chain(after.keys()) {
         let is_forecast = plan.iter().any(|change| match &change.operation {
-            Operation::Move { from } => path.starts_with(from) || path.starts_with(&change.path),
+            // A move of a directory covers only the paths in it whose content stays the same.
+            Operation::Move { from } => {
+                let left = path.strip_prefix(from).map(|rest| change.path.join(rest));
+                let reached = path.strip_prefix(&change.path).map(|rest| from.join(rest));
+                [from, &change.path].contains(&path)
+                    || left.is_ok_and(|to| before.get(path) == after.get(&to))
+                    || reached.is_ok_and(|from| before.get(&from) == after.get(path))
+            }
             // A change of a directory covers all paths in it.
             Operation::Add | Operation::Modify => path.starts_with(&change.path),
             _ => *path == change.path,
@@ -267,8 +276,8 @@ fn check_forecast(
         prop_assert!(is_forecast || !is_changed, "{path:?} changed, but: {plan:?}");
     }
     for change in plan {
-        let text = |files: &BTreeMap<PathBuf, Vec<u8>>| {
-            let bytes = files.get(&change.path).cloned().unwrap_or_default();
+        let text = |files: &BTreeMap<PathBuf, Vec<u8>>, path: &Path| {
+            let bytes = files.get(path).cloned().unwrap_or_default();
             DecodedText::decode("", bytes).map(|text| text.as_str().to_owned())
         };
         let has_content = |files: &BTreeMap<PathBuf, Vec<u8>>, path: &Path| {
@@ -280,6 +289,15 @@ fn check_forecast(
                     !from.exists() && change.path.symlink_metadata().is_ok(),
                     "{change:?}"
                 );
+                let is_text = !change.hunks.is_empty() && !from.ends_with("other");
+                if let (true, Ok(old), Ok(new)) =
+                    (is_text, text(before, from), text(after, &change.path))
+                {
+                    let deadline = Instant::now() + Duration::from_secs(9);
+                    let operation = change.operation.clone();
+                    let real = diff::diff_texts(&change.path, operation, &old, &new, deadline);
+                    prop_assert_eq!(change, &real);
+                }
             }
             operation => {
                 // A folder may take the name of a deleted file.
@@ -288,7 +306,8 @@ fn check_forecast(
                     false => prop_assert!(has_content(after, &change.path), "{:?}", change),
                 }
                 let is_text = !change.hunks.is_empty() && !change.path.ends_with("other");
-                if let (true, Ok(old), Ok(new)) = (is_text, text(before), text(after)) {
+                let texts = (text(before, &change.path), text(after, &change.path));
+                if let (true, (Ok(old), Ok(new))) = (is_text, texts) {
                     let deadline = Instant::now() + Duration::from_secs(9);
                     let real =
                         diff::diff_texts(&change.path, operation.clone(), &old, &new, deadline);

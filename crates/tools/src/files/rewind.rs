@@ -47,6 +47,9 @@ pub struct RewindPlan {
     /// The files whose mode changes.
     modes: Vec<(PathBuf, ModeChange)>,
     kept: Vec<KeptFile>,
+    /// The recorded paths of the operations that cannot be undone. A kept file may have another
+    /// path, because the rewind may move it with its folder.
+    skipped: BTreeSet<PathBuf>,
     /// Whether the rewind keeps files that it removes or replaces.
     keeps_replaced_files: bool,
     fingerprint: Vec<u8>,
@@ -57,8 +60,10 @@ pub struct RewindPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptFile {
-    /// The path of the file or folder.
+    /// The path of the file or folder after the rewind.
     pub path: PathBuf,
+    /// The current path, if the rewind moves the file with its folder.
+    pub from: Option<PathBuf>,
     /// The reason, as a clause for the end of a sentence about the file.
     pub reason: Note,
 }
@@ -67,13 +72,20 @@ impl KeptFile {
     /// Creates a file whose earlier content is not stored.
     #[must_use]
     pub fn without_backup(path: &Path) -> Self {
-        Self { path: path.to_owned(), reason: Note::new(undo::REASON_NOT_KEPT) }
+        Self::new(path, Note::new(undo::REASON_NOT_KEPT))
+    }
+
+    fn new(path: &Path, reason: Note) -> Self {
+        Self { path: path.to_owned(), from: None, reason }
     }
 
     /// Returns a sentence that names the file and the reason.
     #[must_use]
     pub fn note(&self, workspace: &Workspace) -> Note {
-        let note = Note::new("stays").with_text("path", workspace.display(&self.path));
+        let key = if self.from.is_some() { "stays-moved" } else { "stays" };
+        let note = Note::new(key).with_text("path", workspace.display(&self.path));
+        let from = self.from.iter().map(|from| workspace.display(from));
+        let note = from.fold(note, |note, from| note.with_text("from", from));
         note.with_notes("why", [self.reason.clone()], "")
     }
 }
@@ -104,20 +116,34 @@ impl RewindPlan {
             paths.insert(path);
         }
         let changes = forecast.changes(&mut fingerprint)?;
-        let modified = changes.iter().filter(|change| change.operation == Operation::Modify);
-        let modes = modified
+        let is_kept =
+            |operation: &Operation| matches!(operation, Operation::Modify | Operation::Move { .. });
+        let modes = changes.iter().filter(|change| is_kept(&change.operation));
+        let modes = modes
             .filter_map(|change| Some((change.path.clone(), forecast.mode_change(&change.path)?)))
             .collect();
-        let Forecast { mut kept, keeps_replaced_files, .. } = forecast;
+        let mut kept = std::mem::take(&mut forecast.kept);
+        kept.iter_mut().for_each(|kept| kept.from = forecast.path_before_move(&kept.path));
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         kept.dedup();
-        for KeptFile { path, reason } in &kept {
+        let Forecast { skipped, keeps_replaced_files, .. } = forecast;
+        for KeptFile { path, reason, .. } in &kept {
             let reason = reason.to_string();
             let text = [path.as_os_str().as_encoded_bytes(), b"\0", reason.as_bytes()].concat();
             fingerprint.extend(ContentHash::of_bytes(&text).as_bytes());
         }
         let fingerprint = ContentHash::of_bytes(&fingerprint).as_bytes().to_vec();
-        Ok(Self { prompt, entries, paths, changes, modes, kept, keeps_replaced_files, fingerprint })
+        Ok(Self {
+            prompt,
+            entries,
+            paths,
+            changes,
+            modes,
+            kept,
+            skipped,
+            keeps_replaced_files,
+            fingerprint,
+        })
     }
 
     /// Returns the path of each file that a call changed since the prompt.
@@ -176,9 +202,9 @@ impl RewindPlan {
     fn undo_entries(&self, workspace: &Workspace) -> Result<(), ToolError> {
         for number in &self.entries {
             let plan = UndoPlan::for_last_entry(workspace)?;
-            let is_kept = |path: &Path| self.kept.iter().any(|kept| kept.path == path);
             // Another program may change a file after the comparison of the fingerprints.
-            if plan.number() != *number || !plan.skipped().all(|skipped| is_kept(&skipped.path)) {
+            let is_forecast = |path: &Path| self.skipped.contains(path);
+            if plan.number() != *number || !plan.skipped().all(|it| is_forecast(&it.path)) {
                 return Err(changed_meanwhile());
             }
             plan.run(workspace)?;

@@ -32,14 +32,22 @@ pub(super) struct Forecast<'a> {
     /// The changes of modes. An undo restores a mode only if no other program has changed it.
     changed_modes: BTreeMap<PathBuf, ModeChange>,
     pub(super) kept: Vec<KeptFile>,
+    /// The recorded paths of the operations that cannot be undone.
+    pub(super) skipped: BTreeSet<PathBuf>,
     /// Whether an undo keeps content that it removes or replaces.
     pub(super) keeps_replaced_files: bool,
 }
 
 impl<'a> Forecast<'a> {
     pub(super) fn new(workspace: &'a Workspace) -> Self {
-        let (places, changed_modes) = (BTreeMap::new(), BTreeMap::new());
-        Self { workspace, places, changed_modes, kept: Vec::new(), keeps_replaced_files: false }
+        Self {
+            workspace,
+            places: BTreeMap::new(),
+            changed_modes: BTreeMap::new(),
+            kept: Vec::new(),
+            skipped: BTreeSet::new(),
+            keeps_replaced_files: false,
+        }
     }
 
     /// Forecasts the undo of an entry in the order of [`UndoPlan::run`].
@@ -51,8 +59,9 @@ impl<'a> Forecast<'a> {
                     self.undo_operation(operation);
                 }
                 Some(reason) => {
-                    let path = operation.affected_path().to_owned();
-                    self.kept.push(KeptFile { path, reason: Note::new(reason) });
+                    let path = operation.affected_path();
+                    self.skipped.insert(path.to_owned());
+                    self.kept.push(KeptFile::new(path, Note::new(reason)));
                 }
             }
         }
@@ -86,7 +95,7 @@ impl<'a> Forecast<'a> {
                     self.places.insert(real, None);
                 } else if self.exists(&real) {
                     let reason = Note::new(undo::REASON_NOT_EMPTY);
-                    self.kept.push(KeptFile { path: path.clone(), reason });
+                    self.kept.push(KeptFile::new(path, reason));
                 }
             }
             FileOperation::Unrecoverable { .. } => {}
@@ -95,7 +104,8 @@ impl<'a> Forecast<'a> {
 
     fn revert_mode(&mut self, path: &Path, reverted: ModeChange) {
         let earlier = self.changed_modes.get(path);
-        let now = || fs::metadata(path).ok().map(|found| mode_bits(&found));
+        let current = self.current_path(path);
+        let now = || fs::metadata(current).ok().map(|found| mode_bits(&found));
         let before = earlier.map_or_else(now, |earlier| earlier.before);
         let last = earlier.map(|earlier| earlier.after).or(before);
         if last == reverted.before {
@@ -222,7 +232,7 @@ impl<'a> Forecast<'a> {
         let Some((above, place)) = found else { return Some(path.to_owned()) };
         let beneath = path.strip_prefix(above).unwrap_or(Path::new(""));
         let place = place.as_ref()?;
-        Some(if beneath.as_os_str().is_empty() { place.clone() } else { place.join(beneath) })
+        Some(join_beneath(place, beneath))
     }
 
     /// Returns whether the map has an entry for the path, for one of its parents, or for a path
@@ -280,6 +290,52 @@ impl<'a> Forecast<'a> {
         for (path, place) in beneath {
             self.places.insert(from.join(path), place);
         }
+        let moved_path = |path: &Path| Some(join_beneath(&from, path.strip_prefix(to).ok()?));
+        for kept in &mut self.kept {
+            if let Some(path) = moved_path(&kept.path) {
+                kept.path = path;
+            }
+        }
+        let modes = std::mem::take(&mut self.changed_modes).into_iter();
+        self.changed_modes =
+            modes.map(|(path, modes)| (moved_path(&path).unwrap_or(path), modes)).collect();
+    }
+
+    /// Returns the current path of a file that the rewind moves with its folder. Returns `None` if
+    /// the path of the file stays the same, or if no file is moved.
+    pub(super) fn path_before_move(&self, path: &Path) -> Option<PathBuf> {
+        let place = self.place(path).filter(|place| place != path && exists(place))?;
+        (!self.is_backup(&place)).then_some(place)
+    }
+
+    /// Returns the current path of the entry that a moved folder would bring to `path` if `path` had
+    /// no place that differs. So the rewind removes this entry, or moves it elsewhere.
+    fn path_in_moved_folder(&self, path: &Path) -> Option<PathBuf> {
+        let mut folders = path.ancestors().skip(1);
+        let (folder, place) = folders.find_map(|it| Some((it, self.places.get(it)?)))?;
+        let place = place.as_ref().filter(|place| !self.is_backup(place))?;
+        let found = place.join(path.strip_prefix(folder).ok()?);
+        (found != path && self.place(path).as_ref() != Some(&found)).then_some(found)
+    }
+
+    /// Returns the current path of a file that the rewind changes and moves with its folder.
+    fn path_of_changed_file(&self, path: &Path) -> Option<PathBuf> {
+        let from = self.path_in_moved_folder(path)?;
+        let is_file = |at: &Path| at.symlink_metadata().is_ok_and(|found| !found.is_dir());
+        let is_restored = |place: PathBuf| is_file(&place) && self.exists(&place) && !exists(path);
+        let is_replaced = is_file(&from) && !self.exists(&from) && !self.is_moved_away(&from);
+        (is_replaced && self.place(path).is_some_and(is_restored)).then_some(from)
+    }
+
+    /// Returns the current path of the file whose mode an undo at `path` reverts.
+    fn current_path(&self, path: &Path) -> PathBuf {
+        let place = self.place(path).filter(|place| !self.is_backup(place));
+        place.or_else(|| self.path_in_moved_folder(path)).unwrap_or_else(|| path.to_owned())
+    }
+
+    fn is_backup(&self, place: &Path) -> bool {
+        let folder = self.workspace.undo_store().session_folder();
+        folder.is_some_and(|folder| place.starts_with(folder))
     }
 
     /// If `path` is a directory that will be replaced or removed, adds all paths in it. Stops when
@@ -313,47 +369,92 @@ impl<'a> Forecast<'a> {
     /// hashes of both contents to the fingerprint.
     pub(super) fn changes(&self, fingerprint: &mut Vec<u8>) -> Result<Vec<FileChange>, ToolError> {
         let (mut changes, deadline) = (Vec::new(), Instant::now() + MAX_DIFF_TIME);
-        let change = |path: &Path, operation, now: &Content, then: &Content| {
-            change(path, operation, (now, then), deadline)
-        };
-        let mut paths: BTreeSet<_> = self.places.keys().cloned().collect();
-        self.places.keys().for_each(|path| self.add_paths_in(path, &mut paths));
+        let changed_and_moved: BTreeMap<_, _> = self
+            .places
+            .keys()
+            .filter_map(|path| Some((path, self.path_of_changed_file(path)?)))
+            .collect();
+        let changed_before_move: BTreeSet<_> = changed_and_moved.values().collect();
+        for path in &self.affected_paths()? {
+            let place = self.place(path);
+            let from = changed_and_moved.get(path);
+            let now = Content::read(from.unwrap_or(path));
+            let then = place.as_deref().map_or(Content::Missing, Content::read);
+            let change = match from {
+                Some(from) => {
+                    let operation = Operation::Move { from: from.clone() };
+                    self.content_change(path, operation, (&now, &then), deadline)
+                }
+                // The change of this file is reported for its new path.
+                None if changed_before_move.contains(path) => None,
+                None => self.change(path, place.as_deref(), (&now, &then), deadline),
+            };
+            if let Some(change) = change {
+                let name = ContentHash::of_bytes(path.as_os_str().as_encoded_bytes());
+                let hashes = [name, now.hash(), then.hash()];
+                hashes.iter().for_each(|hash| fingerprint.extend(hash.as_bytes()));
+                changes.push(change);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Returns the paths whose content may change.
+    fn affected_paths(&self) -> Result<BTreeSet<PathBuf>, ToolError> {
+        let replaced = self.places.keys().filter_map(|path| self.path_in_moved_folder(path));
+        let mut paths: BTreeSet<_> = self.places.keys().cloned().chain(replaced).collect();
+        for path in paths.clone() {
+            self.add_paths_in(&path, &mut paths);
+        }
         if paths.len() > MAX_REWIND_PATHS {
             let message =
                 format!("More than {MAX_REWIND_PATHS} paths would change. Undo single calls.");
             return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
         }
-        for path in &paths {
-            let place = self.place(path);
-            let (now, then) = (Content::read(path), place.as_deref().map(Content::read));
-            let then = then.unwrap_or(Content::Missing);
-            let before = changes.len();
-            match (&now, &then) {
-                (Content::Missing, Content::Missing) => {}
-                (Content::Missing, _) => match place {
-                    Some(from) if !self.exists(&from) => {
-                        changes.push(FileChange::new(Operation::Move { from }, path));
-                    }
-                    _ => changes.push(change(path, Operation::Add, &now, &then)),
-                },
-                // A moved path is reported as a change of its new path. A removed directory is
-                // reported as changes of the files in it.
-                (_, Content::Missing) if self.is_moved_away(path) || is_directory(path) => {}
-                (_, Content::Missing) => changes.push(change(path, Operation::Delete, &now, &then)),
-                (now, then) if now == then => {
-                    // The texts are left out, because clients show two equal texts as a change.
-                    let is_changed = self.mode_change(path).is_some();
-                    changes.extend(is_changed.then(|| FileChange::new(Operation::Modify, path)));
+        Ok(paths)
+    }
+
+    /// Returns the change of a path from its current to its future content.
+    fn change(
+        &self,
+        path: &Path,
+        place: Option<&Path>,
+        contents: (&Content, &Content),
+        deadline: Instant,
+    ) -> Option<FileChange> {
+        let change = |operation| self.content_change(path, operation, contents, deadline);
+        match contents {
+            (Content::Missing, Content::Missing) => None,
+            (Content::Missing, _) => match place {
+                Some(from) if !self.exists(from) => {
+                    Some(FileChange::new(Operation::Move { from: from.to_owned() }, path))
                 }
-                _ => changes.push(change(path, Operation::Modify, &now, &then)),
-            }
-            if changes.len() > before {
-                let name = ContentHash::of_bytes(path.as_os_str().as_encoded_bytes());
-                let hashes = [name, now.hash(), then.hash()];
-                hashes.iter().for_each(|hash| fingerprint.extend(hash.as_bytes()));
-            }
+                _ => change(Operation::Add),
+            },
+            // A moved path is reported as a change of its new path. A removed directory is reported
+            // as changes of the files in it.
+            (_, Content::Missing) if self.is_moved_away(path) || is_directory(path) => None,
+            (_, Content::Missing) => change(Operation::Delete),
+            _ => change(Operation::Modify),
         }
-        Ok(changes)
+    }
+
+    /// Returns the change of a content. Returns `None` if the content and the mode stay the same.
+    fn content_change(
+        &self,
+        path: &Path,
+        operation: Operation,
+        (now, then): (&Content, &Content),
+        deadline: Instant,
+    ) -> Option<FileChange> {
+        if now == then {
+            // The texts are left out, because clients show two equal texts as a change.
+            return self.mode_change(path).map(|_| FileChange::new(operation, path));
+        }
+        Some(match (now.text(), then.text()) {
+            (Some(now), Some(then)) => diff::diff_texts(path, operation, &now, &then, deadline),
+            _ => FileChange::new(operation, path),
+        })
     }
 }
 
@@ -403,16 +504,9 @@ impl Content {
     }
 }
 
-fn change(
-    path: &Path,
-    operation: Operation,
-    (now, then): (&Content, &Content),
-    deadline: Instant,
-) -> FileChange {
-    match (now.text(), then.text()) {
-        (Some(now), Some(then)) => diff::diff_texts(path, operation, &now, &then, deadline),
-        _ => FileChange::new(operation, path),
-    }
+/// Joins two paths. An empty second path does not add a separator.
+fn join_beneath(folder: &Path, beneath: &Path) -> PathBuf {
+    if beneath.as_os_str().is_empty() { folder.to_owned() } else { folder.join(beneath) }
 }
 
 fn exists(place: &Path) -> bool {
