@@ -95,6 +95,21 @@ async fn change_and_undo(agent: &mut Agent) {
     assert_eq!(entries(&agent.scratch.cwd()), before);
 }
 
+#[tokio::test]
+async fn an_undo_without_a_state_folder_removes_the_new_file_and_succeeds() {
+    let (args, env) = (["acp", "--model", "direct"], [("XDG_STATE_HOME", "/proc/nope")]);
+    let allow = PermissionReply::SelectId("allow");
+    let mut agent = Agent::start_in(Scratch::new(), &args, &env, allow);
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    agent.turn("write new.txt\n<<<\nx\n>>>\nundo").await;
+    let call = *agent.session().calls().last().unwrap();
+    assert_eq!(call.status, ToolCallStatus::Completed, "{}", call_text(call));
+    assert!(!call_text(call).contains("left unchanged"), "{}", call_text(call));
+    assert!(!agent.scratch.path("new.txt").exists());
+    agent.finish().await;
+}
+
 /// The client runs the command, but in the same folders.
 #[tokio::test]
 async fn changes_of_a_command_in_a_terminal_of_the_client_are_undone() {

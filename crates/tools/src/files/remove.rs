@@ -13,6 +13,7 @@ mod tests;
 use callboard_text::path_text;
 use std::ffi::OsStr;
 use std::io;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use acp_types::{FileChange, Operation, diff};
@@ -50,6 +51,21 @@ enum Restorability {
     UntilNextChange,
     /// The deletion is permanent. The note states the reason.
     NotRestorable(Note),
+}
+
+/// An entry that was removed, and that can be put back until [`Self::finish`].
+#[derive(Debug)]
+pub(in crate::files) struct RevocableRemoval<'a> {
+    removed: &'a ExistingEntry,
+    content: RemovedContent<'a>,
+}
+
+/// The place of the content of a removed entry.
+#[derive(Debug)]
+enum RemovedContent<'a> {
+    Backup(Backup),
+    /// No backup is possible, so the entry is still in its directory, under another name.
+    Quarantined(Quarantined<'a>),
 }
 
 /// Inspects an entry that a call will delete or move.
@@ -126,6 +142,17 @@ impl ExistingEntry {
     #[must_use]
     pub(crate) fn can_be_restored(&self) -> bool {
         !matches!(self.restorability, Restorability::NotRestorable(_))
+    }
+
+    /// Checks that a backup of the entry is possible.
+    ///
+    /// # Errors
+    ///
+    /// `io` if no backup is possible. The error states the reason.
+    pub(in crate::files) fn require_restorable(&self) -> Result<(), ToolError> {
+        let Restorability::NotRestorable(why) = &self.restorability else { return Ok(()) };
+        let message = format!("{} cannot be kept: {why}", self.entry.path.given());
+        Err(ToolError::recoverable(ErrorCode::Io, message))
     }
 
     /// Returns the entry in the form in which a call with several changes removes it.
@@ -211,27 +238,37 @@ impl ExistingEntry {
 
     /// Removes the entry if it has not changed since the preview. Returns `None` if no backup was
     /// created.
-    pub(crate) fn remove_if_unchanged(
+    fn remove_if_unchanged(&self, workspace: &Workspace) -> Result<Option<Backup>, ToolError> {
+        match self.remove_revocably(workspace)?.content {
+            RemovedContent::Backup(backup) => Ok(Some(backup)),
+            RemovedContent::Quarantined(aside) => aside.remove_for_good().map(|()| None),
+        }
+    }
+
+    /// Removes the entry if it has not changed since the preview. The entry can be put back, even
+    /// if no backup is possible.
+    pub(in crate::files) fn remove_revocably(
         &self,
         workspace: &Workspace,
-    ) -> Result<Option<Backup>, ToolError> {
+    ) -> Result<RevocableRemoval<'_>, ToolError> {
         let EntryPath { parent, name, path: at } = &self.entry;
         let dir = workspace.open_dir(parent)?;
+        let removal = |content| RevocableRemoval { removed: self, content };
         if !self.can_be_restored() {
-            Quarantined::quarantine(workspace, &dir, &self.entry, &self.fingerprint)?
-                .remove_for_good()?;
-            return Ok(None);
+            let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.fingerprint)?;
+            return Ok(removal(RemovedContent::Quarantined(aside)));
         }
         let undo = workspace.undo_store();
         let backup = match undo.move_in(&dir, name, self.fingerprint.bytes) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                return self.back_up_by_copy_and_remove(workspace, &dir).map(Some);
+                let copied = self.back_up_by_copy_and_remove(workspace, dir)?;
+                return Ok(removal(RemovedContent::Backup(copied)));
             }
             Err(error) => return Err(explain_backup_error(workspace, at, &error)),
             Ok(backup) => backup.ok_or_else(|| not_restorable_error(at))?,
         };
         if undo.fingerprint_backup(&backup).is_ok_and(|now| now == self.fingerprint) {
-            return Ok(Some(backup));
+            return Ok(removal(RemovedContent::Backup(backup)));
         }
         self.restore(workspace, &dir, &backup)?;
         Err(changed_error(at))
@@ -239,12 +276,7 @@ impl ExistingEntry {
 
     /// Moves a backup back to its original name in the directory `dir`. If another entry has this
     /// name, the error names the path of the backup.
-    pub(crate) fn restore(
-        &self,
-        workspace: &Workspace,
-        dir: &Dir,
-        backup: &Backup,
-    ) -> Result<(), ToolError> {
+    fn restore(&self, workspace: &Workspace, dir: &Dir, backup: &Backup) -> Result<(), ToolError> {
         let EntryPath { name, path: at, .. } = &self.entry;
         let undo = workspace.undo_store();
         undo.restore(backup, dir, name).map_err(|error| match undo.backup_path(backup) {
@@ -258,7 +290,7 @@ impl ExistingEntry {
     fn back_up_by_copy_and_remove(
         &self,
         workspace: &Workspace,
-        dir: &Dir,
+        dir: Dir,
     ) -> Result<Backup, ToolError> {
         let at = &self.entry.path;
         if self.is_directory() || self.fingerprint.bytes > MAX_UNDO_BYTES {
@@ -266,7 +298,7 @@ impl ExistingEntry {
         }
         let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.fingerprint)?;
         let undo = workspace.undo_store();
-        let copied = undo.copy_in(dir, aside.quarantine_name()).and_then(|backup| {
+        let copied = undo.copy_in(aside.dir(), aside.quarantine_name()).and_then(|backup| {
             let backup = backup.ok_or(io::ErrorKind::NotFound)?;
             let is_same = undo.fingerprint_backup(&backup)?.hash == self.fingerprint.hash;
             if !is_same {
@@ -363,6 +395,37 @@ impl ExistingEntry {
             open::remove_empty_dirs(&made);
         }
         moved.map(|()| made)
+    }
+}
+
+impl RevocableRemoval<'_> {
+    /// Puts the entry back.
+    pub(in crate::files) fn revoke(self, workspace: &Workspace) -> Result<(), ToolError> {
+        match self.content {
+            RemovedContent::Backup(backup) => {
+                // The directory may have been removed and created again, so its id is not compared.
+                let at = &self.removed.entry.path;
+                let dir = open::open_parent_without_links(at).map(|(dir, _)| dir);
+                let dir = dir.map_err(|error| workspace.explain_io_error(at, &error))?;
+                self.removed.restore(workspace, &dir, &backup)
+            }
+            RemovedContent::Quarantined(aside) => aside.restore(),
+        }
+    }
+
+    /// Completes the removal. Returns the removed entry with its backup, if it has one.
+    pub(in crate::files) fn finish(self) -> Option<(PathBuf, Backup)> {
+        match self.content {
+            RemovedContent::Backup(backup) => {
+                Some((self.removed.entry.path.path().to_owned(), backup))
+            }
+            RemovedContent::Quarantined(aside) => {
+                // The entry no longer has its name. If its content cannot be removed, the next
+                // start removes it.
+                drop(aside.remove_for_good());
+                None
+            }
+        }
     }
 }
 

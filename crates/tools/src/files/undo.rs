@@ -18,7 +18,9 @@ use acp_types::{FileChange, Operation, diff};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
-use crate::files::remove::{ExistingEntry, inspect_entry, inspect_entry_with_text};
+use crate::files::remove::{
+    ExistingEntry, RevocableRemoval, inspect_entry, inspect_entry_with_text,
+};
 use crate::files::state::undo_entry::{Backup, FileOperation, ModeChange, UndoEntry};
 use crate::files::system::{FileKind, mode_bits};
 use crate::files::workspace::open::EntryPath;
@@ -285,12 +287,14 @@ impl UndoPlan {
             backups.for_each(|backup| store.remove(backup));
             return Err(with_unrestored_files(error, &undone.roll_back(workspace)));
         }
+        // An entry that is removed for good must not keep its directory from being removed.
+        let removed: Vec<_> =
+            undone.removed.drain(..).filter_map(RevocableRemoval::finish).collect();
         if !self.restores_entries() {
             self.remove_created_directories(&mut undone);
         }
-        for (found, backup) in undone.removed {
+        for (path, backup) in removed {
             if self.is_of_command {
-                let path = found.entry.path.path().to_owned();
                 replaced.push(FileOperation::Deleted { path, backup });
             } else {
                 store.remove(&backup);
@@ -299,12 +303,18 @@ impl UndoPlan {
         Ok((replaced, undone.kept_directories))
     }
 
-    /// Creates backups of the files that will be rewritten, and adds them to `kept`.
+    /// Creates backups of the files that will be rewritten, and adds them to `kept`. Fails if an
+    /// entry that will be removed cannot be kept.
     fn back_up_files(
         &self,
         workspace: &Workspace,
         kept: &mut Vec<FileOperation>,
     ) -> Result<(), ToolError> {
+        for action in &self.actions {
+            if let UndoAction::Remove(found) = action {
+                found.require_restorable()?;
+            }
+        }
         for action in &self.actions {
             let UndoAction::Rewrite { at, now, .. } = action else { continue };
             let backup = workspace.undo_store().write_backup(now).map_err(|error| {
@@ -326,11 +336,8 @@ impl UndoPlan {
         undone: &mut UndoneSteps<'a>,
     ) -> Result<(), ToolError> {
         for action in &self.actions {
-            // Each removed entry becomes a backup, from which it is restored if the undo fails.
-            if let UndoAction::Remove(found) = action
-                && let Some(backup) = found.remove_if_unchanged(workspace)?
-            {
-                undone.removed.push((found, backup));
+            if let UndoAction::Remove(found) = action {
+                undone.removed.push(found.remove_revocably(workspace)?);
             }
         }
         // A change with a moved entry contains no removed or replaced entry.
@@ -348,6 +355,10 @@ impl UndoPlan {
             }
         }
         let replaced = restoring_file_writes(&self.actions);
+        if replaced.is_empty() {
+            // Without a file, the call would still need a journal.
+            return Ok(());
+        }
         write_all_without_backups(workspace, &replaced, &self.crash_protection, &mut |_| {})
             .map(drop)
     }

@@ -21,7 +21,7 @@ use crate::files::write::AsideName;
 /// An entry that has been moved to a temporary name.
 #[derive(Debug)]
 pub(super) struct Quarantined<'a> {
-    dir: &'a Dir,
+    dir: Dir,
     name: AsideName<'a>,
     journal: Option<Journal>,
 }
@@ -31,7 +31,7 @@ impl<'a> Quarantined<'a> {
     /// back and fails.
     pub(super) fn quarantine(
         workspace: &Workspace,
-        dir: &'a Dir,
+        dir: Dir,
         entry: &'a EntryPath,
         seen: &EntryFingerprint,
     ) -> Result<Self, ToolError> {
@@ -46,13 +46,18 @@ impl<'a> Quarantined<'a> {
         // backup: either the entry gets no backup, or its backup exists before the entry is
         // removed.
         let journal = folder.map(begin).and_then(Result::ok);
-        name.move_aside(dir).map_err(explain)?;
+        name.move_aside(&dir).map_err(explain)?;
         let aside = Self { dir, name, journal };
-        if aside.name.is_unchanged(dir, seen) {
+        if aside.name.is_unchanged(&aside.dir, seen) {
             return Ok(aside);
         }
         aside.restore()?;
         Err(changed_error(&entry.path))
+    }
+
+    /// Returns the directory of the entry.
+    pub(super) fn dir(&self) -> &Dir {
+        &self.dir
     }
 
     /// Returns the temporary name.
@@ -62,7 +67,7 @@ impl<'a> Quarantined<'a> {
 
     /// Moves the entry back to its original name.
     pub(super) fn restore(mut self) -> Result<(), ToolError> {
-        self.name.move_back(self.dir).map_err(|_taken| {
+        self.name.move_back(&self.dir).map_err(|_taken| {
             if let Some(journal) = &mut self.journal {
                 journal.keep_for_replay();
             }
@@ -78,7 +83,7 @@ impl<'a> Quarantined<'a> {
         // A power failure may undo a deletion.
         let done = |journal: &mut Journal| journal.write_done(Durability::System).is_ok();
         let is_done = self.journal.as_mut().is_none_or(done);
-        self.name.remove(self.dir).map_err(|error| {
+        self.name.remove(&self.dir).map_err(|error| {
             if let (true, Some(journal)) = (is_done, &mut self.journal) {
                 journal.keep_for_replay();
             }

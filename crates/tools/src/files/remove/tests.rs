@@ -39,6 +39,38 @@ fn undo(tree: &TestWorkspace) -> Result<(), ToolError> {
     UndoPlan::for_last_change(&tree.workspace)?.run(&tree.workspace).map(drop)
 }
 
+/// Returns a workspace whose state folder cannot be used, with two files that a call has created.
+fn two_new_files_without_state() -> TestWorkspace {
+    let tree = test_workspace(&[]);
+    let blocked = tree.outer_folder().join("blocked");
+    fs::write(&blocked, "").unwrap();
+    let workspace = tree.workspace.with_state_folder(&blocked.join("state"));
+    let tree = TestWorkspace { workspace, ..tree };
+    let at = ["one", "two"].map(|name| tree.resolve(name));
+    let writes = at.each_ref().map(|at| FileWrite::new(at, None, b"new"));
+    write_all_or_none(&tree.workspace, &writes).unwrap();
+    tree
+}
+
+#[test]
+fn an_undo_without_a_state_folder_removes_all_new_files() {
+    let tree = two_new_files_without_state();
+    undo(&tree).unwrap();
+    assert_eq!(files(tree.workspace.cwd()).len(), 0);
+}
+
+#[test]
+fn an_undo_without_a_state_folder_that_fails_removes_no_file() {
+    let tree = two_new_files_without_state();
+    let plan = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    // The files are removed in the reverse order.
+    tree.write("one", "theirs");
+    let before = files(tree.workspace.cwd());
+    let error = plan.run(&tree.workspace).unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
+    assert_eq!(files(tree.workspace.cwd()), before);
+}
+
 /// Returns the bytes and the mode of each file in a folder.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
     let (mut folders, mut files) = (vec![folder.to_owned()], BTreeMap::new());

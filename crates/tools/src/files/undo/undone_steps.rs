@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::error::ToolError;
-use crate::files::remove::{ExistingEntry, changed_error};
+use crate::files::remove::{RevocableRemoval, changed_error};
 use crate::files::state::undo_entry::Backup;
 use crate::files::workspace::open::{self, EntryPath};
 use crate::files::workspace::{Workspace, WorkspacePath};
@@ -12,8 +12,8 @@ use crate::files::workspace::{Workspace, WorkspacePath};
 /// The steps of an undo that were done, and that are reverted if a later step fails.
 #[derive(Debug, Default)]
 pub(super) struct UndoneSteps<'a> {
-    /// The removed entries with their backups.
-    pub(super) removed: Vec<(&'a ExistingEntry, Backup)>,
+    /// The removed entries.
+    pub(super) removed: Vec<RevocableRemoval<'a>>,
     /// The removed directories with their modes.
     directories: Vec<(&'a WorkspacePath, Option<u32>)>,
     /// The directories that could not be removed.
@@ -77,13 +77,8 @@ impl<'a> UndoneSteps<'a> {
             let created = open::create_dir_with_mode(at, mode);
             left.extend(created.err().map(|error| format!("{} ({error})", at.given())));
         }
-        for (found, blob) in self.removed.into_iter().rev() {
-            // The directory may have been removed and created again, so its id is not compared.
-            let at = &found.entry.path;
-            let dir = open::open_parent_without_links(at).map(|(dir, _)| dir);
-            let dir = dir.map_err(|error| workspace.explain_io_error(at, &error));
-            let put_back = dir.and_then(|dir| found.restore(workspace, &dir, &blob));
-            left.extend(put_back.err().map(|error| error.to_string()));
+        for removal in self.removed.into_iter().rev() {
+            left.extend(removal.revoke(workspace).err().map(|error| error.to_string()));
         }
         left
     }
