@@ -72,10 +72,13 @@ async fn changes_of_a_command_are_shown_and_undone() {
     assert!(agent.scratch.path("alone/in").exists());
     let asked = agent.client.permission_requests.len();
     agent.turn("/mode ask").await;
-    agent.turn("undo").await;
+    agent.turn("/undo").await;
     assert_eq!(agent.client.permission_requests.len(), asked + 1);
+    let said = agent.session().message_text();
+    assert!(said.contains("Took back the last change, of alone/in, alone."), "{said}");
     let card = call_text(agent.session().calls().last().unwrap());
-    assert!(card.contains("Removes directories that are empty: alone/in, alone."), "{card}");
+    let note = "Removes these folders if they contain nothing else: alone/in, alone.";
+    assert!(card.contains(note), "{card}");
     assert_eq!(entries(&agent.scratch.cwd()), before);
     agent.turn("/mode auto").await;
     // A command without changes adds nothing that could be undone.

@@ -299,6 +299,28 @@ async fn a_rule_protects_a_file_in_a_moved_folder_from_a_rewind() {
 }
 
 #[tokio::test]
+async fn a_rewind_names_the_folders_that_it_removes() {
+    let scratch = Scratch::new();
+    let mut agent = start(&scratch, ALLOW).await;
+    let id = agent.new_session().await;
+    assert_eq!(agent.turn("write ee/ff/n.txt\n<<<\nn\n>>>").await, "end_turn");
+    let rewind = json!({"sessionId": id, "prompt": 1, "dryRun": true});
+    let dry = agent.request("_callboard/rewind", rewind).await.unwrap();
+    let names = ["ee", "ee/ff", "ee/ff/n.txt"].map(|name| json!(scratch.path(name)));
+    let files = dry["files"].as_array().unwrap().iter();
+    assert_eq!(files.clone().map(|file| &file["path"]).collect::<Vec<_>>(), names.each_ref());
+    assert!(files.clone().all(|file| file["status"] == "deleted"), "{dry}");
+    assert_eq!(agent.turn("/rewind 1").await, "end_turn");
+    let asked = format!("{:?}", agent.client.permission_requests.last().unwrap());
+    let folder = scratch.path("ee/ff");
+    assert!(asked.contains(&format!("Deletes {}\"", folder.display())), "{asked}");
+    let said = messages(&agent, &id);
+    assert!(said.contains("Deleted: ee, ee/ff, ee/ff/n.txt."), "{said}");
+    assert!(!scratch.path("ee").exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_rewind_names_a_kept_file_of_a_moved_folder_with_both_paths() {
     let scratch = Scratch::new();
     let (mut agent, id) = session_with_moved_folder(&scratch).await;

@@ -8,7 +8,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -251,6 +251,28 @@ fn contents(tree: &Tree) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|(path, (_, _, bytes))| (path, bytes)).collect()
 }
 
+/// Returns each folder.
+fn folders(tree: &Tree) -> BTreeSet<PathBuf> {
+    let paths = tree.state().into_keys();
+    paths.filter(|path| path.is_dir() && !path.is_symlink()).collect()
+}
+
+/// Checks that the plan has forecast which folders are gone.
+fn check_folders(
+    plan: &[FileChange],
+    before: &BTreeSet<PathBuf>,
+    after: &BTreeSet<PathBuf>,
+) -> Result<(), TestCaseError> {
+    for path in before.difference(after) {
+        let is_forecast = plan.iter().any(|change| match &change.operation {
+            Operation::Move { from } => path.starts_with(from),
+            _ => *path == change.path,
+        });
+        prop_assert!(is_forecast, "{path:?} is gone, but: {plan:?}");
+    }
+    Ok(())
+}
+
 /// Checks that the files changed exactly as the plan forecast.
 fn check_forecast(
     plan: &[FileChange],
@@ -347,12 +369,13 @@ proptest! {
         let mut tree = Tree::new();
         let states = perform_steps(&mut tree, &steps);
         let prompt = prompt.index(states.len()) as u32 + 1;
-        let before = contents(&tree);
+        let (before, folders_before) = (contents(&tree), folders(&tree));
         let plan = RewindPlan::before_prompt(&tree.workspace, prompt).unwrap();
         let changes = plan.changes().to_vec();
         plan.run(&tree.workspace).unwrap();
         let after = contents(&tree);
         check_forecast(&changes, &before, &after)?;
+        check_folders(&changes, &folders_before, &folders(&tree))?;
         for theirs in before.values().filter(|bytes| bytes.starts_with(FOREIGN.as_bytes())) {
             prop_assert!(after.values().any(|bytes| bytes == theirs), "{}", theirs.escape_ascii());
         }

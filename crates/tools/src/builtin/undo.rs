@@ -12,7 +12,7 @@ use serde_json::json;
 use super::change_locations;
 use crate::error::ToolError;
 use crate::files::undo::{SkippedRestore, UndoPlan};
-use crate::files::workspace::{Workspace, guard};
+use crate::files::workspace::{Workspace, WorkspacePath, guard};
 use crate::note::Note;
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
@@ -124,14 +124,15 @@ impl Tool for Undo {
     ) -> Result<ToolOutput, ToolError> {
         let Plan(undoing) = pinned.release(grant)?;
         let run = invocation.context.run_blocking(move |workspace| {
-            let paths: Vec<_> =
+            let mut paths: Vec<_> =
                 undoing.affected_paths().map(|(path, _)| workspace.display(path)).collect();
             let notes: Vec<_> =
                 undo_notes(&undoing, workspace).iter().map(Note::to_string).collect();
             let keeps_files = undoing.keeps_files();
-            let kept = undoing.run(workspace)?;
+            let directories = undoing.run(workspace)?;
+            paths.extend(directories.removed.iter().map(|path| workspace.display(path)));
             let kept = workspace
-                .display_first(kept.iter().map(PathBuf::as_path))
+                .display_first(directories.kept.iter().map(PathBuf::as_path))
                 .map(|names| Note::new("stays-folders").with_text("names", names));
             let mut text = match &paths[..] {
                 [] => String::new(),
@@ -154,12 +155,11 @@ impl Tool for Undo {
     }
 }
 
-/// If the undo changes nothing else, returns a note that names the directories that it removes.
+/// Returns a note that names the directories that the undo removes, if any.
 fn directories_note(undoing: &UndoPlan, workspace: &Workspace) -> Option<Note> {
-    let directories = undoing.created_directories().map(|at| workspace.display(at.path()));
-    let directories: Vec<_> = directories.collect();
-    let is_only = undoing.affected_paths().next().is_none() && !directories.is_empty();
-    is_only.then(|| Note::new("removes-empty").with_text("paths", directories.join(", ")))
+    let directories =
+        workspace.display_first(undoing.created_directories().map(WorkspacePath::path))?;
+    Some(Note::new("removes-empty").with_text("paths", directories))
 }
 
 /// Returns notes about the modes that change, and about the parts of the last change that cannot be

@@ -102,6 +102,16 @@ pub(crate) struct SkippedRestore {
     pub backup: Option<PathBuf>,
 }
 
+/// The directories that an undone change had created.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UndoneDirectories {
+    /// The directories that the undo has removed, innermost first.
+    pub removed: Vec<PathBuf>,
+    /// The directories that stay, because they are not empty or cannot be removed.
+    pub kept: Vec<PathBuf>,
+}
+
 impl UndoPlan {
     /// Prepares to undo the last change. Changes no file. Blocks, also until the changes of the
     /// last command are recorded.
@@ -228,23 +238,22 @@ impl UndoPlan {
 
     /// Undoes the change except for the skipped files. If a step fails, nothing is undone. After a
     /// successful undo, the previous change is the last change of the session, even if all files
-    /// were skipped. Returns the created directories that stay because they are not empty or cannot
-    /// be removed.
+    /// were skipped.
     ///
     /// # Errors
     ///
     /// `changed_since_preview` if a file was changed since the preview; `io`.
-    pub fn run(self, workspace: &Workspace) -> Result<Vec<PathBuf>, ToolError> {
+    pub fn run(self, workspace: &Workspace) -> Result<UndoneDirectories, ToolError> {
         let undo = workspace.undo_store();
         let Some(step) = undo.claim_last_entry(self.number) else {
             let message = "Another change was made meanwhile. Preview the undo again.";
             return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
         };
         match self.undo_all(workspace) {
-            Ok((replaced, kept_directories)) => {
+            Ok((replaced, directories)) => {
                 let left = self.unrestored(workspace);
                 undo.discard_backups_except(self.number, &step, left, replaced);
-                Ok(kept_directories)
+                Ok(directories)
             }
             Err(error) => {
                 undo.put_back_entry(self.number, step);
@@ -271,11 +280,11 @@ impl UndoPlan {
     }
 
     /// Undoes everything. Returns the backups of the files that the undo of a command has removed
-    /// or replaced, and the directories that could not be removed.
+    /// or replaced, and the created directories.
     fn undo_all(
         &self,
         workspace: &Workspace,
-    ) -> Result<(Vec<FileOperation>, Vec<PathBuf>), ToolError> {
+    ) -> Result<(Vec<FileOperation>, UndoneDirectories), ToolError> {
         let store = workspace.undo_store();
         let (mut replaced, mut undone) = (Vec::new(), UndoneSteps::default());
         let kept = match self.is_of_command {
@@ -300,7 +309,7 @@ impl UndoPlan {
                 store.remove(&backup);
             }
         }
-        Ok((replaced, undone.kept_directories))
+        Ok((replaced, undone.into_directories()))
     }
 
     /// Creates backups of the files that will be rewritten, and adds them to `kept`. Fails if an

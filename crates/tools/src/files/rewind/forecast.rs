@@ -431,9 +431,9 @@ impl<'a> Forecast<'a> {
                 }
                 _ => change(Operation::Add),
             },
-            // A moved path is reported as a change of its new path. A removed directory is reported
-            // as changes of the files in it.
-            (_, Content::Missing) if self.is_moved_away(path) || is_directory(path) => None,
+            // A moved path is reported as a change of its new path. A restored file in a removed
+            // directory keeps the directory.
+            (_, Content::Missing) if self.is_moved_away(path) || self.exists(path) => None,
             (_, Content::Missing) => change(Operation::Delete),
             _ => change(Operation::Modify),
         }

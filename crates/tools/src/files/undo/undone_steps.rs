@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::UndoneDirectories;
 use crate::error::ToolError;
 use crate::files::remove::{RevocableRemoval, changed_error};
 use crate::files::state::undo_entry::Backup;
@@ -17,7 +18,7 @@ pub(super) struct UndoneSteps<'a> {
     /// The removed directories with their modes.
     directories: Vec<(&'a WorkspacePath, Option<u32>)>,
     /// The directories that could not be removed.
-    pub(super) kept_directories: Vec<PathBuf>,
+    kept_directories: Vec<PathBuf>,
     restored: Vec<RestoredEntry<'a>>,
 }
 
@@ -39,6 +40,12 @@ impl<'a> UndoneSteps<'a> {
             Err(io::ErrorKind::NotFound) => {}
             Err(_) => self.kept_directories.push(at.path().to_owned()),
         }
+    }
+
+    /// Returns the directories of the completed undo.
+    pub(super) fn into_directories(self) -> UndoneDirectories {
+        let removed = self.directories.iter().map(|(at, _)| at.path().to_owned()).collect();
+        UndoneDirectories { removed, kept: self.kept_directories }
     }
 
     /// Restores a removed entry. Fails if its name is in use.
