@@ -160,6 +160,29 @@ async fn a_later_process_undoes_and_goes_back_but_keeps_the_changes_of_others() 
 }
 
 #[tokio::test]
+async fn a_file_that_an_undo_left_unchanged_is_reported_with_the_true_reason() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("a.txt"), "one\n").unwrap();
+    let mut agent = start(&scratch, ALLOW).await;
+    let id = agent.new_session().await;
+    assert_eq!(agent.turn("read a.txt\nwrite a.txt\n<<<\ntwo\n>>>").await, "end_turn");
+    fs::write(scratch.path("a.txt"), "two\ntheirs\n").unwrap();
+    assert_eq!(agent.turn("/undo").await, "end_turn");
+    let said = messages(&agent, &id);
+    let reason = "a.txt is left unchanged: it has been changed since.";
+    assert!(said.contains(reason) && said.contains("Its content before"), "{said}");
+    assert!(!said.contains("The next undo reverts"), "{said}");
+    agent.kill().await;
+    let mut agent = load(&scratch, &id, ALLOW).await;
+    assert_eq!(turn_in(&mut agent, &id, "/rewind 1").await, "end_turn");
+    let said = messages(&agent, &id);
+    let (_, said) = said.rsplit_once("Went back").unwrap();
+    assert!(said.contains(reason), "{said}");
+    assert_eq!(scratch.read("a.txt"), "two\ntheirs\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_client_gets_the_changes_by_a_dry_run_and_then_exactly_those_are_made() {
     let scratch = Scratch::new();
     let (mut agent, id) = session_with_changes(&scratch, Options::default()).await;

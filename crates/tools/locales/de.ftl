@@ -246,6 +246,7 @@ stays = { $path } bleibt, wie es ist: { $why }.
 stays-moved = Der Inhalt von { $from } bleibt, wie er ist: { $why }. Mit ihrem Ordner kommt die Datei nach { $path }.
 stays-kept = { $path } bleibt, wie es ist: { $why }. Was es vor der letzten Änderung war, liegt in { $kept }.
 stays-not-kept = was vorher da war, ist nicht aufgehoben
+stays-skipped = eine frühere Rücknahme hat es nicht geändert
 stays-not-permitted = es darf nicht geändert werden
 stays-changed = etwas anderes hat es seitdem geändert
 stays-not-empty = der Ordner ist nicht leer

@@ -246,6 +246,7 @@ stays = { $path } is left unchanged: { $why }.
 stays-moved = The content of { $from } is left unchanged: { $why }. The file moves to { $path } with its folder.
 stays-kept = { $path } is left unchanged: { $why }. Its content before the last change is in { $kept }.
 stays-not-kept = no copy of its earlier content was kept
+stays-skipped = an earlier undo left it unchanged
 stays-not-permitted = it cannot be changed: permission denied
 stays-changed = it has been changed since
 stays-not-empty = it is a folder that is not empty

@@ -172,7 +172,7 @@ fn undo_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
         kept.iter().fold(note, |note, kept| note.with_text("kept", path_text(kept)))
     };
     let mut skipped: Vec<_> = undoing.skipped().map(note).collect();
-    if !skipped.is_empty() {
+    if !skipped.is_empty() && undoing.has_earlier_change() {
         skipped.push(Note::new("undo-before"));
     }
     let modes = undoing.mode_changes();

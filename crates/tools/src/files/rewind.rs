@@ -10,7 +10,7 @@ use acp_types::{FileChange, Operation};
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
-use crate::files::state::undo_entry::ModeChange;
+use crate::files::state::undo_entry::{FileOperation, ModeChange};
 use crate::files::undo::{self, UndoPlan};
 use crate::files::workspace::Workspace;
 use crate::note::Note;
@@ -111,9 +111,12 @@ impl RewindPlan {
             operations.map(|operation| operation.affected_path().to_owned()).collect();
         let entries: Vec<_> = entries.into_iter().map(|(number, _)| number).collect();
         entries.iter().for_each(|number| fingerprint.extend(number.to_le_bytes()));
-        for path in workspace.undo_store().lost_paths_since_prompt(prompt) {
-            forecast.kept.push(KeptFile::without_backup(&path));
-            paths.insert(path);
+        for (operation, is_skipped) in workspace.undo_store().lost_operations_since_prompt(prompt) {
+            let reason = lost_reason(workspace, &operation, is_skipped);
+            for path in operation.paths() {
+                forecast.kept.push(KeptFile::new(path, Note::new(reason)));
+                paths.insert(path.to_owned());
+            }
         }
         let changes = forecast.changes(&mut fingerprint)?;
         let is_kept =
@@ -210,6 +213,16 @@ impl RewindPlan {
             plan.run(workspace)?;
         }
         Ok(())
+    }
+}
+
+/// Returns why a lost operation cannot be undone, as the key of a message.
+fn lost_reason(workspace: &Workspace, operation: &FileOperation, is_skipped: bool) -> &'static str {
+    match is_skipped.then(|| undo::find_obstacle(workspace, operation)) {
+        None => undo::REASON_NOT_KEPT,
+        Some(Ok(Some(reason))) => reason,
+        // The obstacle is gone, but the undo is not tried again.
+        Some(_) => undo::REASON_SKIPPED,
     }
 }
 

@@ -58,6 +58,7 @@ pub struct UndoPlan {
     /// Whether the change is of a command. Other programs may have made a part of it, so the undo
     /// keeps all that it removes and replaces.
     is_of_command: bool,
+    has_earlier_change: bool,
     crash_protection: CrashProtection,
 }
 
@@ -142,12 +143,24 @@ impl UndoPlan {
             actions.push(action);
         }
         let protection = CrashProtection::assess(workspace, &restoring_file_writes(&actions))?;
-        Ok(Self { number, actions, is_of_command, crash_protection: protection })
+        let has_earlier_change = workspace.undo_store().has_entry_before_last();
+        Ok(Self {
+            number,
+            actions,
+            is_of_command,
+            has_earlier_change,
+            crash_protection: protection,
+        })
     }
 
     /// Returns the number of the undo entry.
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns whether another undo can revert a change before this one.
+    pub(crate) fn has_earlier_change(&self) -> bool {
+        self.has_earlier_change
     }
 
     /// Returns whether the undo keeps files that it removes or replaces, in the session's folder of
@@ -565,6 +578,7 @@ impl UndoAction {
 }
 
 pub(super) const REASON_NOT_KEPT: &str = "stays-not-kept";
+pub(super) const REASON_SKIPPED: &str = "stays-skipped";
 pub(super) const REASON_NOT_PERMITTED: &str = "stays-not-permitted";
 pub(super) const REASON_CHANGED: &str = "stays-changed";
 pub(super) const REASON_NOT_EMPTY: &str = "stays-not-empty";

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,10 @@ pub(super) struct LostChanges(VecDeque<LostChange>);
 
 #[derive(Debug)]
 struct LostChange {
-    paths: Vec<PathBuf>,
+    operations: Vec<FileOperation>,
+    /// Whether an undo has skipped the operations, e.g. because another program had changed the
+    /// files. Their backups may still exist.
+    is_skipped: bool,
     /// A rewind to one of these prompts would have to undo the change.
     prompts: RangeInclusive<u32>,
 }
@@ -68,7 +71,7 @@ struct LostChange {
 impl LostChanges {
     /// Adds an entry that was dropped.
     pub(super) fn add_dropped(&mut self, entry: &UndoEntry) {
-        self.add(&entry.operations, 1..=entry.prompt);
+        self.add(entry.operations.clone(), false, 1..=entry.prompt);
     }
 
     /// Adds an entry that was undone in the prompt `prompt`, except for the operations `left`. A
@@ -77,30 +80,33 @@ impl LostChanges {
     /// to undo the operations `left`, which is impossible too.
     pub(super) fn add_undone(&mut self, entry: &UndoEntry, left: &[FileOperation], prompt: u32) {
         let undone = entry.operations.iter().filter(|operation| !left.contains(operation));
-        self.add(undone, entry.prompt.saturating_add(1)..=prompt);
-        self.add(left, 1..=entry.prompt);
+        self.add(undone.cloned().collect(), false, entry.prompt.saturating_add(1)..=prompt);
+        self.add(left.to_vec(), true, 1..=entry.prompt);
     }
 
-    fn add<'a>(
+    fn add(
         &mut self,
-        operations: impl IntoIterator<Item = &'a FileOperation>,
+        operations: Vec<FileOperation>,
+        is_skipped: bool,
         prompts: RangeInclusive<u32>,
     ) {
-        let paths = operations.into_iter().flat_map(FileOperation::paths);
-        let paths: Vec<_> = paths.map(Path::to_owned).collect();
-        if prompts.is_empty() || paths.is_empty() {
+        if prompts.is_empty() || operations.is_empty() {
             return;
         }
-        self.0.push_back(LostChange { paths, prompts });
+        self.0.push_back(LostChange { operations, is_skipped, prompts });
         if self.0.len() > MAX_UNDO_ENTRIES {
             self.0.pop_front();
         }
     }
 
-    /// Returns the paths of the lost changes that concern a rewind to this prompt.
-    pub(super) fn paths_for(&self, prompt: u32) -> impl Iterator<Item = &Path> {
+    /// Returns the lost operations that concern a rewind to this prompt, and whether an undo has
+    /// skipped them.
+    pub(super) fn operations_for(
+        &self,
+        prompt: u32,
+    ) -> impl Iterator<Item = (&FileOperation, bool)> {
         let lost = self.0.iter().filter(move |lost| lost.prompts.contains(&prompt));
-        lost.flat_map(|lost| lost.paths.iter().map(PathBuf::as_path))
+        lost.flat_map(|lost| lost.operations.iter().map(|operation| (operation, lost.is_skipped)))
     }
 
     /// Removes a prompt and all later prompts, after a rewind to this prompt. Lost changes that
@@ -191,6 +197,7 @@ const LOG_FILE: &str = "steps.jsonl";
 mod tests {
     use std::ffi::OsString;
     use std::fs;
+    use std::path::PathBuf;
 
     use pretty_assertions::assert_eq;
 
@@ -276,7 +283,10 @@ mod tests {
         // paths of these two operations are lost for rewinds to prompts 1 and 2. The five paths of
         // the undone operations are lost for a rewind to prompt 3.
         let lost = |logged: &LoggedEntries| {
-            [1, 2, 3, 4, 5].map(|prompt| logged.lost.paths_for(prompt).count())
+            [1, 2, 3, 4, 5].map(|prompt| {
+                let lost = logged.lost.operations_for(prompt);
+                lost.flat_map(|(operation, _)| operation.paths()).count()
+            })
         };
         assert_eq!(lost(&logged), [11, 11, 13, 8, 0]);
         append(folder.path(), &UndoLogLine::Rewound { prompt: 4 }).unwrap();

@@ -373,6 +373,11 @@ impl UndoStore {
         self.lock_loaded().entries.back().cloned()
     }
 
+    /// Returns whether there is an entry before the last one.
+    pub(crate) fn has_entry_before_last(&self) -> bool {
+        self.lock_loaded().entries.len() > 1
+    }
+
     /// Returns the undo entries of a prompt and of all later prompts, the newest first, with their
     /// numbers.
     pub(crate) fn entries_since_prompt(&self, prompt: u32) -> Vec<(u64, UndoEntry)> {
@@ -381,10 +386,12 @@ impl UndoStore {
         newest.take_while(|(_, entry)| entry.prompt >= prompt).cloned().collect()
     }
 
-    /// Returns the paths of the changes since a prompt that cannot be undone, because their entries
-    /// were dropped or undone.
-    pub(crate) fn lost_paths_since_prompt(&self, prompt: u32) -> Vec<PathBuf> {
-        self.lock_loaded().lost.paths_for(prompt).map(Path::to_owned).collect()
+    /// Returns the operations since a prompt that cannot be undone, because their entries were
+    /// dropped or undone. Also returns whether an undo has skipped the operation.
+    pub(crate) fn lost_operations_since_prompt(&self, prompt: u32) -> Vec<(FileOperation, bool)> {
+        let kept = self.lock_loaded();
+        let lost = kept.lost.operations_for(prompt);
+        lost.map(|(operation, is_skipped)| (operation.clone(), is_skipped)).collect()
     }
 
     /// Records that the files before a prompt were restored.
