@@ -113,6 +113,32 @@ async fn an_undo_without_a_state_folder_removes_the_new_file_and_succeeds() {
     agent.finish().await;
 }
 
+#[tokio::test]
+async fn an_undo_of_a_changed_link_names_the_link_once() {
+    let mut agent = ready(Scratch::new(), PermissionReply::SelectId("allow"), None).await;
+    agent.turn("run ln -s a.txt link").await;
+    agent.turn("run ln -sf b.txt link").await;
+    agent.turn("/undo").await;
+    let said = agent.session().message_text();
+    assert!(said.contains("Took back the last change, of link.\n"), "{said}");
+    assert_eq!(fs::read_link(agent.scratch.path("link")).unwrap().to_str(), Some("a.txt"));
+    // A skipped link is named once too, with its copy.
+    agent.turn("run ln -sf b.txt link").await;
+    fs::remove_file(agent.scratch.path("link")).unwrap();
+    fs::write(agent.scratch.path("link"), "theirs").unwrap();
+    for (undo, reason) in [
+        ("/undo", "it has been changed since. Its content before"),
+        ("/rewind 4", "it has been changed since."),
+    ] {
+        let before = agent.session().message_text().len();
+        agent.turn(undo).await;
+        let said = agent.session().message_text()[before..].to_owned();
+        assert_eq!(said.matches("link is left unchanged").count(), 1, "{said}");
+        assert!(said.contains(&format!("link is left unchanged: {reason}")), "{said}");
+    }
+    agent.finish().await;
+}
+
 /// The client runs the command, but in the same folders.
 #[tokio::test]
 async fn changes_of_a_command_in_a_terminal_of_the_client_are_undone() {

@@ -124,8 +124,14 @@ impl Tool for Undo {
     ) -> Result<ToolOutput, ToolError> {
         let Plan(undoing) = pinned.release(grant)?;
         let run = invocation.context.run_blocking(move |workspace| {
-            let mut paths: Vec<_> =
-                undoing.affected_paths().map(|(path, _)| workspace.display(path)).collect();
+            let mut paths: Vec<_> = Vec::new();
+            for (path, _) in undoing.affected_paths() {
+                // A path whose entry is replaced is removed and restored.
+                let name = workspace.display(path);
+                if !paths.contains(&name) {
+                    paths.push(name);
+                }
+            }
             let notes: Vec<_> =
                 undo_notes(&undoing, workspace).iter().map(Note::to_string).collect();
             let keeps_files = undoing.keeps_files();
@@ -171,11 +177,26 @@ fn undo_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
         let note = note.with_notes("why", [why.clone()], "");
         kept.iter().fold(note, |note, kept| note.with_text("kept", path_text(kept)))
     };
-    let mut skipped: Vec<_> = undoing.skipped().map(note).collect();
+    let mut skipped: Vec<_> = skipped_paths(undoing).iter().map(note).collect();
     if !skipped.is_empty() && undoing.has_earlier_change() {
         skipped.push(Note::new("undo-before"));
     }
     let modes = undoing.mode_changes();
     let modes = modes.filter_map(|(path, modes)| modes.note(workspace.display(path)));
     modes.chain(skipped).collect()
+}
+
+/// Returns the files that the undo skips, each only once. An entry that was replaced by another kind
+/// of entry was removed and created. The first reason is about the created entry, and only the
+/// removed entry has a backup.
+fn skipped_paths(undoing: &UndoPlan) -> Vec<SkippedRestore> {
+    let mut files = Vec::<SkippedRestore>::new();
+    for skipped in undoing.skipped() {
+        match files.iter_mut().find(|file| file.path == skipped.path) {
+            Some(file) if file.backup.is_none() => file.backup.clone_from(&skipped.backup),
+            Some(_) => {}
+            None => files.push(skipped.clone()),
+        }
+    }
+    files
 }

@@ -127,8 +127,9 @@ impl RewindPlan {
             .collect();
         let mut kept = std::mem::take(&mut forecast.kept);
         kept.iter_mut().for_each(|kept| kept.from = forecast.path_before_move(&kept.path));
+        // Of several reasons for a path, the one of the newest change stays.
         kept.sort_by(|a, b| a.path.cmp(&b.path));
-        kept.dedup();
+        kept.dedup_by(|a, b| a.path == b.path);
         let Forecast { skipped, keeps_replaced_files, .. } = forecast;
         for KeptFile { path, reason, .. } in &kept {
             let reason = reason.to_string();
