@@ -344,6 +344,29 @@ async fn a_rewind_names_the_folders_that_it_removes() {
 }
 
 #[tokio::test]
+async fn a_rewind_names_the_commands_whose_changes_are_not_recorded() {
+    let scratch = Scratch::new();
+    let mut agent = start(&scratch, ALLOW).await;
+    let id = agent.new_session().await;
+    agent.turn("run true").await;
+    agent.turn(r#"tool terminal {"command": "sleep 600", "background": true}"#).await;
+    agent.prompt("run echo begun; sleep 601").await;
+    agent.until_shown(&id, "begun").await;
+    agent.kill().await;
+    let mut agent = load(&scratch, &id, ALLOW).await;
+    let dry_run = json!({"sessionId": id, "prompt": 1, "dryRun": true});
+    let response = agent.request("_callboard/rewind", dry_run).await.unwrap();
+    let expected = ["Run `sleep 600`", "Run `echo begun; sleep 601`"];
+    assert_eq!(response["unrecorded"], json!(expected), "{response}");
+    turn_in(&mut agent, &id, "/rewind 1").await;
+    let note = format!("because they ran in the background or were interrupted: {}", expected[0]);
+    let question = &agent.client.permission_requests[0].request.tool_call.fields;
+    assert!(serde_json::to_string(question).unwrap().contains(&note), "{question:?}");
+    assert!(messages(&agent, &id).contains(&note), "{}", messages(&agent, &id));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_rewind_names_a_kept_file_of_a_moved_folder_with_both_paths() {
     let scratch = Scratch::new();
     let (mut agent, id) = session_with_moved_folder(&scratch).await;

@@ -11,7 +11,9 @@ use acp_tools::{
     CallDescription, Context, ErrorCode, Invocation, Note, SideEffects, Spec, Tool, ToolError,
     ToolOutput, ToolPreview, Workspace,
 };
-use acp_types::{Content, FileChange, Location, Operation, Plan, ToolKind};
+use acp_types::{
+    CallEndReason, Content, FileChange, Location, Operation, Plan, ToolCallReport, ToolKind,
+};
 use agent_client_protocol::v1::schema::SessionId;
 use agent_client_protocol::{Error, JsonRpcRequest, JsonRpcResponse};
 use callboard_text::path_text;
@@ -55,6 +57,9 @@ pub(crate) struct SessionRewindPlan {
     prompt: u32,
     files: RewindPlan,
     kept: Vec<KeptFile>,
+    /// Titles of the removed commands that ran in the background, or that the end of the agent
+    /// interrupted. Their changes are not recorded.
+    unrecorded: Vec<String>,
 }
 
 impl SessionRewind {
@@ -85,7 +90,9 @@ impl SessionRewind {
             let known: BTreeSet<_> = files.paths().map(Path::to_owned).collect();
             kept.extend(changed.difference(&known).map(|path| KeptFile::without_backup(path)));
         }
-        Ok(SessionRewindPlan { prompt, files, kept })
+        // A session with too many documents can go back all the same.
+        let unrecorded = self.unrecorded_commands(prompt).await.unwrap_or_default();
+        Ok(SessionRewindPlan { prompt, files, kept, unrecorded })
     }
 
     /// Returns the changes of files, and the first prompt that has undo data.
@@ -204,6 +211,21 @@ impl SessionRewind {
         paths.await
     }
 
+    /// Returns the titles of the commands since a prompt whose changes are not recorded completely.
+    async fn unrecorded_commands(&self, first: u32) -> Result<Vec<String>, ToolError> {
+        let titles =
+            self.fold_documents(("call", 0), Vec::new(), move |titles, prompt, document| {
+                if let SessionDocument::ToolCall(document) = document
+                    && prompt >= first
+                    && is_unrecorded_command(&document.call)
+                    && !titles.contains(&document.call.title)
+                {
+                    titles.push(document.call.title);
+                }
+            });
+        titles.await
+    }
+
     /// Returns the plan that the client should show after a rewind. Returns `None` if the plan is
     /// the same as before.
     async fn plan_before(&self, prompt: u32) -> Result<Option<Plan>, ToolError> {
@@ -286,6 +308,12 @@ impl SessionRewindPlan {
         &self.kept
     }
 
+    /// Returns a note about commands whose changes are not recorded.
+    fn unrecorded_note(&self) -> Option<Note> {
+        let titles = (!self.unrecorded.is_empty()).then(|| path_list_text(&self.unrecorded))?;
+        Some(Note::new("rewind-unrecorded").with_text("commands", titles))
+    }
+
     /// Returns the effects of the changes.
     pub(crate) fn effects(&self) -> Effects {
         let effects = self.changes().iter().flat_map(|change| {
@@ -325,6 +353,9 @@ impl SessionRewindPlan {
         if let Some(more @ 1..) = self.kept().len().checked_sub(MAX_NAMED_PATHS) {
             text.push_str(&format!("\nFiles left alone that are not named here: {more}."));
         }
+        if let Some(note) = self.unrecorded_note() {
+            text.push_str(&format!("\n{note}"));
+        }
         if let Some(folder) = self.files.folder_of_replaced_files(workspace) {
             let folder = path_text(&folder);
             text.push_str(&format!(
@@ -350,6 +381,14 @@ fn change_paths(change: &FileChange) -> impl Iterator<Item = &Path> {
         _ => None,
     };
     from.into_iter().chain([change.path.as_path()])
+}
+
+/// Returns whether a command ran whose changes are not recorded completely.
+fn is_unrecorded_command(call: &ToolCallReport) -> bool {
+    let is_interrupted =
+        !call.status.is_final() || call.meta.reason == Some(CallEndReason::Shutdown);
+    let has_run = call.kind == ToolKind::Execute && call.meta.started_at.is_some();
+    has_run && (is_interrupted || call.meta.custom.contains_key("background"))
 }
 
 fn changed_paths_of_call(document: &SessionDocument) -> Vec<PathBuf> {
@@ -402,6 +441,9 @@ pub(crate) struct RewindSessionResponse {
     files: Vec<RewoundFile>,
     /// The files that calls changed and that the rewind does not restore.
     kept: Vec<KeptFileReason>,
+    /// Titles of commands whose changes are not recorded, and are therefore not undone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unrecorded: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -459,7 +501,8 @@ impl RewindSessionResponse {
             from: kept.from.as_deref().map(|from| path_text(from).into_owned()),
             why: kept.reason.to_string(),
         });
-        Self { files: files.collect(), kept: kept.collect() }
+        let unrecorded = plan.unrecorded.clone();
+        Self { files: files.collect(), kept: kept.collect(), unrecorded }
     }
 }
 
@@ -515,7 +558,8 @@ impl Tool for RewindTool {
         let kept = plan.kept().iter().take(MAX_NAMED_PATHS);
         let kept = kept.map(|kept| kept.note(&invocation.context.workspace));
         let modes = plan.files.mode_notes(&invocation.context.workspace).into_iter();
-        let notes = [first].into_iter().chain(modes.take(MAX_NAMED_PATHS)).chain(kept).collect();
+        let notes = [first].into_iter().chain(modes.take(MAX_NAMED_PATHS)).chain(kept);
+        let notes = notes.chain(plan.unrecorded_note()).collect();
         let pre_image = plan.files.fingerprint().to_vec();
         let effects = plan.effects().always_ask();
         let mut preview = ToolPreview::new(plan).with_effects(effects).with_changes(changes);

@@ -241,6 +241,7 @@ lost = Danach lässt es sich nicht wiederherstellen: { $why }.
 lost-directory = es ist ein Ordner und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
 lost-large = es hat mehr als ein GiB und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
 
+rewind-unrecorded = Änderungen dieser Befehle werden nicht rückgängig gemacht, weil sie im Hintergrund liefen oder unterbrochen wurden: { $commands }.
 rewind-removes = Eingabe { $prompt } und alles danach würden aus dieser Sitzung entfernt.
 stays = { $path } bleibt, wie es ist: { $why }.
 stays-moved = Der Inhalt von { $from } bleibt, wie er ist: { $why }. Mit ihrem Ordner kommt die Datei nach { $path }.

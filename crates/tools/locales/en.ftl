@@ -241,6 +241,7 @@ lost = It cannot be restored afterwards: { $why }.
 lost-directory = it is a directory, and it is on another file system than the kept copies
 lost-large = it is larger than 1 GiB, and it is on another file system than the kept copies
 
+rewind-unrecorded = Changes by these commands are not undone, because they ran in the background or were interrupted: { $commands }.
 rewind-removes = Prompt { $prompt } and everything after it will be removed from this session.
 stays = { $path } is left unchanged: { $why }.
 stays-moved = The content of { $from } is left unchanged: { $why }. The file moves to { $path } with its folder.
