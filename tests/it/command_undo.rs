@@ -114,6 +114,26 @@ async fn an_undo_without_a_state_folder_removes_the_new_file_and_succeeds() {
 }
 
 #[tokio::test]
+async fn an_undo_of_too_many_changes_states_this_reason() {
+    let mut agent = ready(Scratch::new(), PermissionReply::SelectId("allow"), None).await;
+    agent.turn("run mkdir many; cd many; seq 1100 | xargs touch").await;
+    for undo in ["/undo", "/rewind 1"] {
+        let before = agent.session().message_text().len();
+        agent.turn(undo).await;
+        let said = agent.session().message_text()[before..].to_owned();
+        let folder = agent.scratch.cwd();
+        let reason = format!(
+            "Some changes in the project folder {} are not undone: a command changed too many \
+             files and folders.",
+            folder.display()
+        );
+        assert!(said.contains(&reason), "{undo}: {said}");
+        assert!(!said.contains("no copy"), "{undo}: {said}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn an_undo_of_a_changed_link_names_the_link_once() {
     let mut agent = ready(Scratch::new(), PermissionReply::SelectId("allow"), None).await;
     agent.turn("run ln -s a.txt link").await;

@@ -172,10 +172,9 @@ fn directories_note(undoing: &UndoPlan, workspace: &Workspace) -> Option<Note> {
 /// undone.
 fn undo_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
     let note = |SkippedRestore { path, reason: why, backup: kept }: &SkippedRestore| {
-        let key = if kept.is_some() { "stays-kept" } else { "stays" };
-        let note = Note::new(key).with_text("path", workspace.display(path));
-        let note = note.with_notes("why", [why.clone()], "");
-        kept.iter().fold(note, |note, kept| note.with_text("kept", path_text(kept)))
+        let Some(kept) = kept else { return workspace.unchanged_note(path, why.clone()) };
+        let note = Note::new("stays-kept").with_text("path", workspace.display(path));
+        note.with_notes("why", [why.clone()], "").with_text("kept", path_text(kept))
     };
     let mut skipped: Vec<_> = skipped_paths(undoing).iter().map(note).collect();
     if !skipped.is_empty() && undoing.has_earlier_change() {

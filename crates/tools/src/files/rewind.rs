@@ -82,10 +82,11 @@ impl KeptFile {
     /// Returns a sentence that names the file and the reason.
     #[must_use]
     pub fn note(&self, workspace: &Workspace) -> Note {
-        let key = if self.from.is_some() { "stays-moved" } else { "stays" };
-        let note = Note::new(key).with_text("path", workspace.display(&self.path));
-        let from = self.from.iter().map(|from| workspace.display(from));
-        let note = from.fold(note, |note, from| note.with_text("from", from));
+        let Some(from) = &self.from else {
+            return workspace.unchanged_note(&self.path, self.reason.clone());
+        };
+        let note = Note::new("stays-moved").with_text("path", workspace.display(&self.path));
+        let note = note.with_text("from", workspace.display(from));
         note.with_notes("why", [self.reason.clone()], "")
     }
 }
@@ -219,7 +220,8 @@ impl RewindPlan {
 
 /// Returns why a lost operation cannot be undone, as the key of a message.
 fn lost_reason(workspace: &Workspace, operation: &FileOperation, is_skipped: bool) -> &'static str {
-    match is_skipped.then(|| undo::find_obstacle(workspace, operation)) {
+    let is_unrecorded = matches!(operation, FileOperation::Unrecorded { .. });
+    match (is_skipped || is_unrecorded).then(|| undo::find_obstacle(workspace, operation)) {
         None => undo::REASON_NOT_KEPT,
         Some(Ok(Some(reason))) => reason,
         // The obstacle is gone, but the undo is not tried again.

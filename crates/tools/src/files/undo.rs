@@ -21,7 +21,9 @@ use crate::files::encoding::DecodedText;
 use crate::files::remove::{
     ExistingEntry, RevocableRemoval, inspect_entry, inspect_entry_with_text,
 };
-use crate::files::state::undo_entry::{Backup, FileOperation, ModeChange, UndoEntry};
+use crate::files::state::undo_entry::{
+    Backup, FileOperation, ModeChange, UndoEntry, UnrecordedCause,
+};
 use crate::files::system::{FileKind, mode_bits};
 use crate::files::workspace::open::EntryPath;
 use crate::files::workspace::{Workspace, WorkspacePath};
@@ -484,6 +486,9 @@ impl UndoAction {
             FileOperation::Unrecoverable { .. } => {
                 return Err(UndoObstacle::Skipped(REASON_NOT_KEPT));
             }
+            FileOperation::Unrecorded { cause, .. } => {
+                return Err(UndoObstacle::Skipped(unrecorded_reason(*cause)));
+            }
             FileOperation::Created { path, hash_after: after } => {
                 let at = workspace.locate_without_following(path)?;
                 Self::remove_if_same(
@@ -586,6 +591,14 @@ pub(super) const REASON_GONE: &str = "stays-gone";
 pub(super) const REASON_NAME_TAKEN: &str = "stays-taken";
 pub(super) const REASON_FOLDER_TAKEN: &str = "stays-folder-taken";
 pub(super) const REASON_FORMER_NAME_TAKEN: &str = "stays-former-taken";
+
+/// Returns why the changes of a command cannot be undone, as the key of a message.
+pub(super) fn unrecorded_reason(cause: UnrecordedCause) -> &'static str {
+    match cause {
+        UnrecordedCause::TooManyChanges => "stays-many",
+        UnrecordedCause::UnreadFolders => "stays-unread",
+    }
+}
 
 /// Checks that a name is free, and that its missing folders can be created.
 fn require_free_name(

@@ -46,6 +46,7 @@ use crate::files::state::{JOURNAL_FOLDER, OUTPUT_FOLDER, StateFolder, UNDO_FOLDE
 use crate::files::system::{Dir, PinnedDirectory as Pinned};
 use crate::limits::MAX_CHANGES_NAMED;
 use crate::lock::lock;
+use crate::note::Note;
 
 use errors::{
     changed_error, explain_path_error, not_found_failure, outside_roots_error, root_removed_error,
@@ -358,6 +359,16 @@ impl Workspace {
                 path_text(visible.as_deref().unwrap_or(path)).into_owned()
             }
         }
+    }
+
+    /// Returns a sentence with the reason why an undo or a rewind does not change a file. For a
+    /// project folder, the sentence is about the changes in it.
+    pub(crate) fn unchanged_note(&self, path: &Path, reason: Note) -> Note {
+        let note = match self.roots().any(|root| root == path) {
+            true => Note::new("stays-folder").with_text("path", path_text(path)),
+            false => Note::new("stays").with_text("path", self.display(path)),
+        };
+        note.with_notes("why", [reason], "")
     }
 
     /// Returns the first of some paths as text, with the number of the others. Returns `None` if

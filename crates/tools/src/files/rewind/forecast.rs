@@ -98,7 +98,7 @@ impl<'a> Forecast<'a> {
                     self.kept.push(KeptFile::new(path, reason));
                 }
             }
-            FileOperation::Unrecoverable { .. } => {}
+            FileOperation::Unrecoverable { .. } | FileOperation::Unrecorded { .. } => {}
         }
     }
 
@@ -139,6 +139,7 @@ impl<'a> Forecast<'a> {
         Ok(match operation {
             FileOperation::CreatedDirectory(_) => None,
             FileOperation::Unrecoverable { .. } => Some(undo::REASON_NOT_KEPT),
+            FileOperation::Unrecorded { cause, .. } => Some(undo::unrecorded_reason(*cause)),
             FileOperation::Created { path, hash_after } => {
                 self.find_difference(&self.real_path(path), *hash_after)
             }

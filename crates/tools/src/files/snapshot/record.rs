@@ -15,7 +15,9 @@ use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
 use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::snapshots::{EntryContent, SnapshotEntries, SnapshotEntry};
-use crate::files::state::undo_entry::{Backup, FileOperation, ModeChange, UndoEntry};
+use crate::files::state::undo_entry::{
+    Backup, FileOperation, ModeChange, UndoEntry, UnrecordedCause,
+};
 use crate::files::system::{
     Dir, EntryMetadata, FileId, FileKind, FileVisibility, link_count, read_to_cap,
 };
@@ -69,10 +71,10 @@ impl Snapshot {
         workspace: &Workspace,
         may_record: &dyn Fn(&Path) -> bool,
     ) -> Result<RecordedChanges, NoSnapshot> {
-        let unrecoverable_roots = || {
-            let unrecoverable =
-                |root: &Path| FileOperation::Unrecoverable { path: root.to_owned() };
-            workspace.roots().map(unrecoverable).collect()
+        let unrecorded_roots = |cause| {
+            let unrecorded =
+                |root: &Path| FileOperation::Unrecorded { folder: root.to_owned(), cause };
+            workspace.roots().map(unrecorded).collect()
         };
         let undo_store = workspace.undo_store();
         let mut now = SnapshotEntries::with_capacity(self.entries.len());
@@ -83,7 +85,7 @@ impl Snapshot {
         if let Err(why) = scanned {
             // An undo must not silently take back an earlier change instead. One entry is enough
             // for several commands.
-            let unknown: Vec<_> = unrecoverable_roots();
+            let unknown: Vec<_> = unrecorded_roots(UnrecordedCause::UnreadFolders);
             if undo_store.last().is_none_or(|(_, last)| last.operations != unknown) {
                 undo_store.push(UndoEntry::of_command(unknown));
             }
@@ -93,8 +95,8 @@ impl Snapshot {
         let others = undo_store.entries_after(self.undo_entries);
         let others = others.iter().rev().flat_map(|entry| &entry.operations);
         // Changes that could not be found are no reason to ignore the rest of a project folder.
-        let is_root = |path: &Path| workspace.roots().any(|root| root == path);
-        let is_found = |operation: &&FileOperation| !matches!(operation, FileOperation::Unrecoverable { path } if is_root(path));
+        let is_found =
+            |operation: &&FileOperation| !matches!(operation, FileOperation::Unrecorded { .. });
         let changed = others
             .filter(is_found)
             .flat_map(|operation| operation.paths().map(move |path| (path, operation)));
@@ -120,7 +122,7 @@ impl Snapshot {
         if has_too_many {
             let backups = operations.iter().filter_map(FileOperation::backup);
             backups.for_each(|backup| undo_store.remove(backup));
-            operations = unrecoverable_roots();
+            operations = unrecorded_roots(UnrecordedCause::TooManyChanges);
             unrecorded = Vec::new();
         }
         undo_store.push(UndoEntry::of_command(operations.clone()));
@@ -204,7 +206,7 @@ impl<'a> Comparison<'a> {
                 self.now.contains_key(**path)
             }
             FileOperation::CreatedDirectory(_) => path.symlink_metadata().is_err(),
-            FileOperation::Unrecoverable { .. } => false,
+            FileOperation::Unrecoverable { .. } | FileOperation::Unrecorded { .. } => false,
         };
         let changed = self.changed_by_others.iter().filter(is_changed);
         let changed: Vec<_> = changed.map(|(path, _)| (*path).to_owned()).collect();
@@ -469,8 +471,12 @@ fn restored_mode(entry: &SnapshotEntry) -> Option<u32> {
 impl RecordedChanges {
     /// Returns the paths of the recorded changes.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        let is_recorded =
-            |operation: &&FileOperation| !matches!(operation, FileOperation::Unrecoverable { .. });
+        let is_recorded = |operation: &&FileOperation| {
+            !matches!(
+                operation,
+                FileOperation::Unrecoverable { .. } | FileOperation::Unrecorded { .. }
+            )
+        };
         self.operations.iter().filter(is_recorded).map(FileOperation::affected_path)
     }
 

@@ -16,7 +16,7 @@ use crate::error::ErrorCode;
 use crate::files::content_hash::ContentHash;
 use crate::files::rewind::RewindPlan;
 use crate::files::state::snapshots::EntryContent;
-use crate::files::state::undo_entry::{FileOperation, UndoEntry};
+use crate::files::state::undo_entry::{FileOperation, UndoEntry, UnrecordedCause};
 use crate::files::system::file_clock_now;
 use crate::files::undo::UndoPlan;
 use crate::files::workspace::testing::trees::{self, Node, Tree, any_tree, dir, file, link, tree};
@@ -565,7 +565,8 @@ fn a_change_after_the_change_of_another_call_is_only_named() {
     };
     test.workspace.undo_store().push(UndoEntry::new([&moved[..], &[created]].concat()));
     // The changes of a third command are not known.
-    let root = FileOperation::Unrecoverable { path: test.workspace.cwd().to_owned() };
+    let folder = test.workspace.cwd().to_owned();
+    let root = FileOperation::Unrecorded { folder, cause: UnrecordedCause::UnreadFolders };
     test.workspace.undo_store().push(UndoEntry::of_command(vec![root]));
     fs::write(test.path("a"), "by the outer command").unwrap();
     test.write("b", "by the outer command");
@@ -673,6 +674,12 @@ fn too_many_changes_are_named_by_a_rewind() {
     assert!(recorded.has_too_many && recorded.paths().count() == 0);
     let plan = RewindPlan::before_prompt(&test.workspace, 1).unwrap();
     assert_eq!(plan.kept()[0].path, test.workspace.cwd());
+    let cwd = test.workspace.cwd().display();
+    let note = format!(
+        "Some changes in the project folder {cwd} are not undone: a command changed too many files \
+         and folders."
+    );
+    assert_eq!(plan.kept()[0].note(&test.workspace).to_string(), note);
     let snapshot = take(&test);
     (0..=MAX_RECORDED_CHANGES).for_each(|it| fs::remove_file(test.path(&it.to_string())).unwrap());
     assert!(record(&snapshot, &test).has_too_many);

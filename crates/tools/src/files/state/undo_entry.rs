@@ -68,6 +68,23 @@ pub(crate) enum FileOperation {
         #[serde(with = "path_as_text")]
         path: PathBuf,
     },
+    /// The changes of a command in a project folder were not recorded.
+    Unrecorded {
+        #[serde(with = "path_as_text")]
+        folder: PathBuf,
+        cause: UnrecordedCause,
+    },
+}
+
+/// The reason why the changes of a command were not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum UnrecordedCause {
+    /// The command changed too many files and folders.
+    TooManyChanges,
+    /// The project folders could not be read after the command, e.g. because they contained too many
+    /// files and folders.
+    UnreadFolders,
 }
 
 /// The permission bits of a file before and after a change.
@@ -138,7 +155,8 @@ impl FileOperation {
             | Self::Created { .. }
             | Self::CreatedLink { .. }
             | Self::Moved { .. }
-            | Self::Unrecoverable { .. } => None,
+            | Self::Unrecoverable { .. }
+            | Self::Unrecorded { .. } => None,
         }
     }
 
@@ -165,7 +183,8 @@ impl FileOperation {
             | Self::Replaced { path, .. }
             | Self::Deleted { path, .. }
             | Self::Moved { to: path, .. }
-            | Self::Unrecoverable { path } => path,
+            | Self::Unrecoverable { path }
+            | Self::Unrecorded { folder: path, .. } => path,
         }
     }
 }

@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
     use crate::files::content_hash::ContentHash;
-    use crate::files::state::undo_entry::{Backup, ModeChange};
+    use crate::files::state::undo_entry::{Backup, ModeChange, UnrecordedCause};
 
     /// Records the bytes of each write.
     struct WriteLog<'a>(&'a mut Vec<String>);
@@ -240,6 +240,10 @@ mod tests {
             FileOperation::Created { path: path.clone(), hash_after },
             FileOperation::Replaced { path: path.clone(), backup: backup(), hash_after, modes },
             FileOperation::Deleted { path: path.clone(), backup: backup() },
+            FileOperation::Unrecorded {
+                folder: path.clone(),
+                cause: UnrecordedCause::TooManyChanges,
+            },
             FileOperation::Moved { from: path.clone(), to: path.clone() },
             FileOperation::Unrecoverable { path },
         ]
@@ -278,9 +282,9 @@ mod tests {
         let kept = |operations| UndoEntry { prompt: 2, ..UndoEntry::new(operations) };
         assert_eq!(logged.unrestored, [kept(left), kept(replaced)]);
         assert_eq!((logged.last_number, logged.last_backup, logged.first_prompt), (4, 7, Some(1)));
-        // The entry of prompt 4 was dropped: its eight paths are lost for rewinds to prompts 1 to
-        // 4. The entry of prompt 2 was undone in prompt 3, except for two operations. The three
-        // paths of these two operations are lost for rewinds to prompts 1 and 2. The five paths of
+        // The entry of prompt 4 was dropped: its nine paths are lost for rewinds to prompts 1 to
+        // 4. The entry of prompt 2 was undone in prompt 3, except for three operations. The four
+        // paths of these three operations are lost for rewinds to prompts 1 and 2. The five paths of
         // the undone operations are lost for a rewind to prompt 3.
         let lost = |logged: &LoggedEntries| {
             [1, 2, 3, 4, 5].map(|prompt| {
@@ -288,9 +292,9 @@ mod tests {
                 lost.flat_map(|(operation, _)| operation.paths()).count()
             })
         };
-        assert_eq!(lost(&logged), [11, 11, 13, 8, 0]);
+        assert_eq!(lost(&logged), [13, 13, 14, 9, 0]);
         append(folder.path(), &UndoLogLine::Rewound { prompt: 4 }).unwrap();
-        assert_eq!(lost(&read(folder.path()).unwrap()), [11, 11, 13, 0, 0]);
+        assert_eq!(lost(&read(folder.path()).unwrap()), [13, 13, 14, 0, 0]);
     }
 
     #[test]
