@@ -154,7 +154,9 @@ impl Tool for Grep {
             };
             let matches = search_at(workspace, &query, &at, &is_cancelled, &is_excluded, &watch)?;
             let mut text = matches.to_text(workspace);
-            if may_contain_denied(&denied, at.path()) {
+            // Rules name real paths.
+            let real = workspace.canonicalize(&at)?;
+            if may_contain_denied(&denied, real.path()) {
                 // A note only for files with a match would reveal what the files contain.
                 text.push_str("[files that a rule denies reading are left out]\n");
             }
