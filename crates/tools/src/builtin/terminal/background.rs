@@ -68,7 +68,8 @@ pub(super) async fn finish_detached_call(
     })
 }
 
-/// Commands of earlier processes of a stored session have ended too.
+/// The answer if there is no command. A stored session may show commands of an earlier process,
+/// which have ended.
 pub(in crate::builtin) const NONE_IN_BACKGROUND: &str =
     "No command of this session is in the background. Such commands end with the agent's process.";
 

@@ -216,7 +216,8 @@ async fn wait_or_kill_and_collect_output(
         biased;
         exit = &mut exited => {
             let output = final_output(terminal, MAX_CLIENT_OUTPUT_RETRIES).await;
-            return ClientRunResult { exit: exit.ok(), output, ..ClientRunResult::from_exit_cause(ExitCause::Exited) };
+            let ended = ClientRunResult::from_exit_cause(ExitCause::Exited);
+            return ClientRunResult { exit: exit.ok(), output, ..ended };
         }
         () = cancel.cancelled() => (ExitCause::Cancelled, CLIENT_CANCEL_GRACE),
         Some(()) = OptionFuture::from(limit.map(sleep)) => (ExitCause::TimedOut, CLIENT_KILL_DEADLINE),
