@@ -270,6 +270,23 @@ async fn a_required_preview_cannot_be_avoided_by_arguments() {
 }
 
 #[tokio::test]
+async fn a_preview_that_is_cancelled_at_its_question_states_that_nothing_was_applied() {
+    let config = "[terminal]\npreview = \"always\"\n";
+    let Some(mut agent) = ready("auto", config, PermissionReply::NoReply).await else { return };
+    fs::write(agent.scratch.path("script.sh"), "echo changed > a.txt").unwrap();
+    let prompt = agent.prompt("run sh script.sh").await;
+    agent.until(|client| !client.permission_requests.is_empty()).await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    let call = agent.call("terminal");
+    assert_eq!(call.status, ToolCallStatus::Failed);
+    let shown = call_text(&call);
+    assert!(shown.contains("Its changes were not applied."), "{shown}");
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_denied_change_is_named_and_nothing_is_applied() {
     let matcher = json!({"path": {"access": "write", "glob": "/**/a.txt"}});
     let rule = json!({"scope": "user", "matcher": matcher, "verdict": "deny"});

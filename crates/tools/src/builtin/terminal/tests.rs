@@ -92,6 +92,31 @@ impl Policy for FolderSwappingPolicy {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_card_states_a_timeout_and_left_over_processes() {
+    let mut stage = TestSession::new();
+    for (args, status, expected) in [
+        (
+            json!({"command": "sleep 600", "timeout_ms": 50}),
+            Status::Failed,
+            "It was ended after its timeout of 50 ms.",
+        ),
+        (
+            json!({"command": "sleep 600 & echo a"}),
+            Status::Completed,
+            "One process that it left running was ended.",
+        ),
+        // A timeout of 0 is no timeout.
+        (json!({"command": "echo a", "timeout_ms": 0}), Status::Completed, ""),
+    ] {
+        let (ended, report) = stage.call("terminal", args.clone()).await;
+        assert_eq!(ended.status, status, "{args}: {}", ended.text);
+        let shown = format!("{:?}", report.content);
+        assert!(shown.contains(expected), "{args}: {shown}");
+        assert_eq!(shown.contains("was ended"), !expected.is_empty(), "{args}: {shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_runs_in_the_folder_that_was_shown_or_not_at_all() {
     let mut stage = TestSession::new();
     for folder in ["root/sub", "elsewhere"] {
