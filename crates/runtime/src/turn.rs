@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use acp_lifecycle::{CallOutcome, OpenCall, SessionHandle, execute_call};
 use acp_tools::Context;
-use acp_types::{CallEndReason, Status, TurnId, id};
+use acp_types::{CallEndReason, Role, Status, TurnId, id};
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
 use callboard_models::{ChatMessage, ContentPart, ModelErrorKind, ModelStopReason};
@@ -89,7 +89,12 @@ async fn run_request_loop(
         let is_refused =
             reply.error.as_ref().is_some_and(|error| error.kind == ModelErrorKind::Other);
         let is_poison = requests == 0 && is_refused && reply.is_empty() && !is_text;
+        // After calls, an empty reply is usual.
+        let is_answer_missing = requests == 0 && reply.is_empty();
         let act = turn.handle_reply(reply, history).await;
+        if is_answer_missing && matches!(act, ControlFlow::Break(Ok(StopReason::EndTurn))) {
+            send_message(turn.handle, Role::Agent, "The model's reply is empty.".to_owned());
+        }
         if is_poison || matches!(act, ControlFlow::Break(Ok(StopReason::Refusal))) {
             // ACP requires that later requests contain neither a refused prompt nor the messages
             // after it.

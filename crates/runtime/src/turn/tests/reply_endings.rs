@@ -174,6 +174,31 @@ fn whole_replies() -> Vec<(&'static str, Case)> {
             ),
         ),
         (
+            "an empty reply to a prompt",
+            case(
+                vec![vec![stop(ModelStopReason::EndTurn)]],
+                Ok(StopReason::EndTurn),
+                "The model's reply is empty.",
+                1,
+                &["go"],
+                (0, 0),
+            ),
+        ),
+        (
+            "an empty reply after a call",
+            case(
+                vec![
+                    [call("a", "look"), vec![stop(ModelStopReason::ToolCalls)]].concat(),
+                    vec![stop(ModelStopReason::EndTurn)],
+                ],
+                Ok(StopReason::EndTurn),
+                "",
+                2,
+                &["go", "assistant: [\"a\"]", "results: a: done"],
+                (1, 0),
+            ),
+        ),
+        (
             "calls that say that the turn is over",
             case(
                 vec![[call("a", "look"), vec![stop(ModelStopReason::EndTurn)]].concat()],
