@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use callboard_text::head;
+use callboard_text::{head, tail};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -24,6 +24,19 @@ pub fn prefix_within_escaped_len(text: &str, max: usize) -> &str {
         used += json_byte_len(byte);
         if used > max {
             return head(text, at);
+        }
+    }
+    text
+}
+
+/// Returns the longest suffix of `text` that takes at most `max` bytes inside a JSON string.
+#[must_use]
+pub fn suffix_within_escaped_len(text: &str, max: usize) -> &str {
+    let mut used = 0;
+    for (count, byte) in text.bytes().rev().enumerate() {
+        used += json_byte_len(byte);
+        if used > max {
+            return tail(text, count);
         }
     }
     text
@@ -101,7 +114,10 @@ fn escape_extra_len(byte: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{escaped_string_len, prefix_within_escaped_len, serialized_len, value_len};
+    use super::{
+        escaped_string_len, prefix_within_escaped_len, serialized_len, suffix_within_escaped_len,
+        value_len,
+    };
     use serde_json::json;
 
     #[test]
@@ -125,5 +141,8 @@ mod tests {
         assert_eq!(prefix_within_escaped_len("a\u{1b}b", 6), "a");
         assert_eq!(prefix_within_escaped_len("a\u{1b}b", 7), "a\u{1b}");
         assert_eq!(prefix_within_escaped_len("ää", 3), "ä");
+        assert_eq!(suffix_within_escaped_len("a\u{1b}b", 6), "b");
+        assert_eq!(suffix_within_escaped_len("a\u{1b}b", 7), "\u{1b}b");
+        assert_eq!(suffix_within_escaped_len("ää", 3), "ä");
     }
 }

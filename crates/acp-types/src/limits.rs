@@ -6,9 +6,17 @@ pub(crate) const OUTPUT_HEAD_BYTES: usize = 8 * 1024;
 /// Maximum number of bytes that are kept from the end of a terminal's output.
 pub(crate) const OUTPUT_TAIL_BYTES: usize = 40 * 1024;
 
-/// Maximum number of bytes of terminal output that are shown as text while the call runs. The limit
-/// is small because each update sends the whole text again.
+/// Maximum serialised size in bytes of a terminal that is shown as text while the call runs. The
+/// limit is small because each update sends the whole text again.
 pub(crate) const MAX_RUNNING_OUTPUT_BYTES: usize = 4 * 1024;
+
+/// Number of bytes of [`MAX_RUNNING_OUTPUT_BYTES`] for the parts of such a text that are neither
+/// command nor output, e.g. for the line about omitted output.
+pub(crate) const RUNNING_OUTPUT_OVERHEAD_BYTES: usize = 256;
+
+/// Maximum number of bytes of a command that a terminal shows as text while the call runs. The
+/// whole command is shown before the call runs and after it.
+pub(crate) const MAX_RUNNING_COMMAND_BYTES: usize = 1024;
 
 /// Maximum serialised size in bytes of the object that a call sends in `_meta`.
 pub(crate) const MAX_META_BYTES: usize = 2 * 1024;
@@ -25,8 +33,8 @@ pub(crate) const MAX_STREAMED_UPDATE_BYTES: usize = 56 * 1024;
 /// Maximum number of serialised bytes that the streamed updates of a call may spend on large
 /// fields, in addition to the current size of these fields. A large field is sent again whenever
 /// its value grows or is replaced. Beyond this limit, the field is sent with the next report that
-/// is not streamed. Values of up to [`MAX_RUNNING_OUTPUT_BYTES`] are always sent, because their
-/// rate is limited.
+/// is not streamed. Fields of up to [`MAX_RUNNING_OUTPUT_BYTES`], and the same size for each terminal
+/// that the call shows, are always sent, because their rate is limited.
 pub(crate) const MAX_RESENT_BYTES: usize = 64 * 1024;
 
 /// Maximum total size in bytes of the old and the new text of a change that is sent as whole files.

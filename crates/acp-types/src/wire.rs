@@ -64,21 +64,23 @@ fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
 
 /// Returns whether a streamed update may include the large fields of a call. There are two
 /// conditions. The line of the update must not exceed the limit of streamed updates. The bytes that
-/// were spent on large fields so far must be in proportion to the current size of these fields.
-/// `streamed` counts the spent bytes.
+/// were spent on large fields so far must be in proportion to the current size of these fields,
+/// unless this size is small. `streamed` counts the spent bytes. `terminals` is the number of
+/// terminals that the call shows as text.
 fn may_stream_and_count_large_fields(
     line: usize,
     large: impl FnOnce() -> usize,
+    terminals: usize,
     streamed: &mut usize,
 ) -> bool {
     if line <= MAX_RUNNING_OUTPUT_BYTES {
         return true;
     }
     let large = large();
-    let fits = large <= MAX_RUNNING_OUTPUT_BYTES
-        || (line <= MAX_STREAMED_UPDATE_BYTES
-            && *streamed <= MAX_RESENT_BYTES.saturating_add(large));
-    if fits && large > MAX_RUNNING_OUTPUT_BYTES {
+    let is_small = large <= MAX_RUNNING_OUTPUT_BYTES.saturating_mul(1 + terminals);
+    let fits = line <= MAX_STREAMED_UPDATE_BYTES
+        && (is_small || *streamed <= MAX_RESENT_BYTES.saturating_add(large));
+    if fits && !is_small {
         *streamed = streamed.saturating_add(large);
     }
     fits

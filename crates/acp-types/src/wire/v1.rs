@@ -6,11 +6,14 @@
 
 use std::path::PathBuf;
 
-use callboard_text::{code_fence, path_text, push_escaping_invisible, tail, utf8_path};
+use callboard_text::{code_fence, head, path_text, push_escaping_invisible, utf8_path};
 use foldhash::HashMap;
 use serde_json::{Map, Value, json};
 
-use crate::limits::{MAX_OUTPUT_CHUNK_BYTES, MAX_RUNNING_OUTPUT_BYTES};
+use crate::limits::{
+    MAX_OUTPUT_CHUNK_BYTES, MAX_RUNNING_COMMAND_BYTES, MAX_RUNNING_OUTPUT_BYTES,
+    RUNNING_OUTPUT_OVERHEAD_BYTES,
+};
 use crate::meta::{DEFAULT_KEY, truncated_key};
 use crate::schema::v1::{
     ClientCapabilities, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
@@ -311,6 +314,8 @@ impl V1Projection {
             for terminal in sent.terminals() {
                 self.terminals.remove(terminal);
             }
+            // The call may show its terminal no longer.
+            self.terminals.remove(&TerminalId::new(id.0.clone()));
         }
     }
 
@@ -472,49 +477,73 @@ fn terminal_content(
 
 /// Returns a terminal as text. The text contains the command, as much output as a message may
 /// contain, and the exit if the command failed. While the call is pending, the text also contains
-/// the directory. Returns `None` if no part of the terminal is known yet.
+/// the directory. While the call runs, the item takes at most [`MAX_RUNNING_OUTPUT_BYTES`]. Returns
+/// `None` if no part of the terminal is known yet.
 fn terminal_text_content(
     report: Option<&TerminalReport>,
     status: ToolCallStatus,
 ) -> Option<ToolCallContent> {
     let report = report?;
-    let mut shown = String::new();
-    if let Some(command) = &report.command {
-        shown.push_str("$ ");
-        for letter in command.chars() {
-            match letter {
-                '\n' | '\t' => shown.push(letter),
-                letter => push_escaping_invisible(&mut shown, letter),
-            }
+    let command = terminal_command_text(report, status);
+    let output = String::from_utf8_lossy(&report.output.to_bytes_with_omission_line()).into_owned();
+    let plain = plain_text::to_plain_text(&output);
+    let ending = failed_exit_text(report);
+    let with_output = |tail: &str| {
+        let mut shown = command.clone();
+        if tail.len() < plain.len() {
+            let omitted = report.output.total_bytes().saturating_sub(tail.len() as u64);
+            shown.push_str(&omission_line(omitted));
         }
-        shown.push('\n');
+        shown.push_str(tail);
+        if let Some(ending) = &ending {
+            if !shown.is_empty() && !shown.ends_with('\n') {
+                shown.push('\n');
+            }
+            shown.push_str(ending);
+        }
+        (!shown.is_empty()).then(|| ToolCallContent::from(code_fence("console", &shown)))
+    };
+    if matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed) {
+        return with_output(&plain);
     }
+    let mut room = (MAX_RUNNING_OUTPUT_BYTES - RUNNING_OUTPUT_OVERHEAD_BYTES)
+        .saturating_sub(json::escaped_string_len(&command));
+    loop {
+        let content = with_output(json::suffix_within_escaped_len(&plain, room));
+        let len = content.as_ref().map_or(0, encode::item_json_len);
+        // The fence may be long, because it is longer than every row of backticks in the text.
+        if room == 0 || len <= MAX_RUNNING_OUTPUT_BYTES {
+            return content;
+        }
+        room /= 2;
+    }
+}
+
+/// Returns the line of a terminal that shows its command, or an empty text if the command is not
+/// known. While the call is pending, there is also a line with the directory.
+fn terminal_command_text(report: &TerminalReport, status: ToolCallStatus) -> String {
+    let mut shown = String::new();
+    let Some(command) = &report.command else { return shown };
+    let part = match status {
+        ToolCallStatus::InProgress => head(command, MAX_RUNNING_COMMAND_BYTES),
+        _ => command,
+    };
+    shown.push_str("$ ");
+    for letter in part.chars() {
+        match letter {
+            '\n' | '\t' => shown.push(letter),
+            letter => push_escaping_invisible(&mut shown, letter),
+        }
+    }
+    shown.push_str(if part.len() < command.len() { "…\n" } else { "\n" });
     // The user must know the directory to decide on permission for the command.
-    if let (ToolCallStatus::Pending, Some(cwd)) = (status, &report.cwd)
-        && report.command.is_some()
-    {
+    if let (ToolCallStatus::Pending, Some(cwd)) = (status, &report.cwd) {
         shown.push_str("[in ");
         let cwd = path_text(cwd);
         cwd.chars().for_each(|letter| push_escaping_invisible(&mut shown, letter));
         shown.push_str("]\n");
     }
-    let output = String::from_utf8_lossy(&report.output.to_bytes_with_omission_line()).into_owned();
-    let plain = plain_text::to_plain_text(&output);
-    let is_final = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
-    let tail = if is_final { &plain } else { tail(&plain, MAX_RUNNING_OUTPUT_BYTES) };
-    if tail.len() < plain.len() {
-        shown.push_str(&omission_line(
-            report.output.total_bytes().saturating_sub(tail.len() as u64),
-        ));
-    }
-    shown.push_str(tail);
-    if let Some(ending) = failed_exit_text(report) {
-        if !shown.is_empty() && !shown.ends_with('\n') {
-            shown.push('\n');
-        }
-        shown.push_str(&ending);
-    }
-    (!shown.is_empty()).then(|| ToolCallContent::from(code_fence("console", &shown)))
+    shown
 }
 
 fn failed_exit_text(report: &TerminalReport) -> Option<String> {

@@ -90,9 +90,9 @@ impl SentCall {
         let mut large = ToolCallUpdate::new(self.call.tool_call_id.clone());
         move_large_fields(update, &mut large);
         let size = || json::serialized_len(&large);
-        if is_streamed
-            && !super::may_stream_and_count_large_fields(line, size, &mut self.streamed_bytes)
-        {
+        // The content contains no terminal as text.
+        let streamed = &mut self.streamed_bytes;
+        if is_streamed && !super::may_stream_and_count_large_fields(line, size, 0, streamed) {
             self.deferred = large;
         } else {
             move_large_fields(&mut large.clone(), &mut self.call);

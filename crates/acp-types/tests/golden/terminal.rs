@@ -70,7 +70,8 @@ fn check_text(terminal: &TerminalPatch, status: Status, expected: &Value) {
 #[test]
 fn a_terminal_as_text() {
     let lines = "0123456\n".repeat(1_000);
-    let tail = "0123456\n".repeat(512);
+    // 8 bytes per line, and one more for the escape in JSON: the text takes up to 4 KiB as JSON.
+    let tail = &lines[lines.len() - 3_408..];
     let running = Status::InProgress;
     let ended = Status::Completed;
     for (terminal, status, expected) in [
@@ -95,7 +96,7 @@ fn a_terminal_as_text() {
         (
             open().then(output(&lines)),
             running,
-            console(&format!("$ ls\n\n[… 3904 bytes left out …]\n{tail}")),
+            console(&format!("$ ls\n\n[… 4592 bytes left out …]\n{tail}")),
         ),
         (open().then(output(&lines)).then(code(0)), ended, console(&format!("$ ls\n{lines}"))),
         (open().then(output("a\n")).then(code(0)), ended, console("$ ls\na\n")),
@@ -117,6 +118,43 @@ fn text_of_an_ended_terminal_is_head_and_tail_around_a_marked_gap() {
     let all = format!("{head}{}{tail}", "x".repeat(5_000));
     let expected = format!("{head}\n[… 5000 bytes left out …]\n{tail}\n");
     check_text(&output(&all), Status::Completed, &console(&expected));
+}
+
+/// The text of the last update that shows content.
+fn shown_text(updates: &Value) -> Option<String> {
+    let text = updates[0]["content"][0]["content"]["text"].as_str()?;
+    Some(text.to_owned())
+}
+
+#[test]
+fn terminals_as_text_are_sent_as_long_as_they_change() {
+    // A client that merges updates shows the newest line after each piece of output.
+    let ordinary = |number: u32| format!("line {number} {}\n", "x".repeat(100));
+    let escaped = |number: u32| format!("line {number} {}\n", "\"\\".repeat(100));
+    let fences = |number: u32| format!("line {number} {}\n", "`".repeat(900));
+    let lines: [&dyn Fn(u32) -> String; 3] = [&ordinary, &escaped, &fences];
+    for (line, command) in lines.into_iter().zip(["ls", &*"\"\u{202e}".repeat(10_000), "ls"]) {
+        let mut sent = V1Projection::new(TerminalDisplay::Text);
+        let open = TerminalPatch::for_new_terminal(command, "/p");
+        drop(sent.updates_for_terminal_patch(&shown(), &open));
+        let pending = call(Status::Pending).with_appended_content(Content::from_text("a note"));
+        let first = crate::json(&sent.updates_for_call_patch(&id(), pending));
+        // A permission request shows the whole command.
+        let whole = command.replace('\u{202e}', "\\u{202e}");
+        assert!(shown_text(&first).unwrap().contains(&format!("$ {whole}\n")));
+        let running = ToolCallPatch::new().with_status(Status::InProgress);
+        drop(sent.updates_for_call_patch(&id(), &running));
+        for number in 0..200 {
+            let update = sent.updates_for_terminal_patch(&shown(), &output(&line(number)));
+            let update = crate::json(&update);
+            let text = shown_text(&update).unwrap_or_else(|| panic!("line {number} is missing"));
+            let newest = text.trim_end_matches(['\n', '`']).lines().last().unwrap();
+            let expected = line(number);
+            assert!(newest == expected.trim_end_matches(['\n', '`']), "line {number}: {newest}");
+            let len = update[0].to_string().len();
+            assert!(len <= 5 * 1024, "line {number}: {len}");
+        }
+    }
 }
 
 #[test]

@@ -141,11 +141,13 @@ impl SentCall {
     /// fields.
     fn may_stream_large_fields(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
         let large = large.json_len();
+        let terminals = self.terminals().count();
         // The line also contains the metadata, with a trace of up to 9 KiB.
         large == 0
             || wire::may_stream_and_count_large_fields(
                 json::serialized_len(rest) + large,
                 || large,
+                terminals,
                 &mut self.streamed_bytes,
             )
     }
