@@ -2,15 +2,17 @@
 //!
 //! Waiting items with the same merge key (`MergeLane`: a call, a terminal, a message) are merged.
 //! Items with different merge keys do not wait for each other. A *fence* is an item that is sent
-//! after all items enqueued before it. No item is merged or moved across a fence. A driver polls
-//! the outbox through its session.
+//! after all items enqueued before it. No waiting item is moved behind a fence. A later change of a
+//! call or of a terminal may be merged into an item before a fence; a later change of the plan or of
+//! the session's state is not merged into an item before a response. A driver polls the outbox
+//! through its session.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use acp_types::{
     MessageChunk, Plan, ReplayedPromptBlock, SessionStatePart, Status, TerminalId, TerminalPatch,
-    ToolCallId, ToolCallPatch, TurnId,
+    ToolCallId, ToolCallPatch, TurnId, json,
 };
 use foldhash::HashMap;
 
@@ -314,9 +316,18 @@ impl Outbox {
 
     /// Returns the earliest time at which another update with this rate-limit key may be sent. The
     /// returned time is later than the times of all sent and waiting updates with that key.
+    ///
+    /// A chunk of a message is an exception: it is sent together with the waiting chunk of another
+    /// message, because it cannot be merged with it. Otherwise, messages that alternate would be
+    /// sent later and later.
     fn earliest_send_time(&self, of: &MergeLane, now: Instant) -> Instant {
         let waiting =
             self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);
+        if *of == MergeLane::Chunk
+            && let Some(due) = waiting.clone().map(|entry| entry.due).max()
+        {
+            return due;
+        }
         let last =
             self.last_sent.get(of).copied().into_iter().chain(waiting.map(|entry| entry.due));
         last.max().map_or(now, |last| now.max(last + self.update_interval))
@@ -414,9 +425,10 @@ impl Outbox {
         let waiting = match lane {
             // Text is sent in order, so a chunk can only be appended to the last item.
             MergeLane::Chunk => self.queue.back_mut(),
-            // A waiting response may contain the same part of the state. A later change must be
-            // sent after this response, so it is not merged into an update before the response.
-            MergeLane::State(_) | MergeLane::Compaction(_) => {
+            // A waiting response may contain the same part of the state, and may end the turn to
+            // which a plan belongs. A later change must be sent after this response, so it is not
+            // merged into an update before the response.
+            MergeLane::Plan | MergeLane::State(_) | MergeLane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind.take_while(|entry| {
                     !matches!(
@@ -448,7 +460,7 @@ impl Outbox {
             }
             (OutboxItem::Chunk(chunk), OutboxItem::Chunk(later))
                 if (chunk.role, &chunk.message) == (later.role, &later.message)
-                    && chunk.text.len() + later.text.len() <= MAX_MESSAGE_CHUNK_BYTES =>
+                    && fits_in_chunk(&chunk.text, &later.text) =>
             {
                 chunk.text.push_str(&later.text);
             }
@@ -473,6 +485,15 @@ pub(crate) enum FirstReportTiming {
     Held,
     /// Any other change.
     NotFirst,
+}
+
+/// Returns whether two texts together fit in one chunk of a message.
+fn fits_in_chunk(text: &str, later: &str) -> bool {
+    const MAX_BYTES_PER_ESCAPED_BYTE: usize = "\\u0000".len();
+    // The sum is cheap and is usually small enough, even if each byte must be escaped.
+    (text.len() + later.len()) * MAX_BYTES_PER_ESCAPED_BYTE <= MAX_MESSAGE_CHUNK_BYTES
+        || json::escaped_string_len(text) + json::escaped_string_len(later)
+            <= MAX_MESSAGE_CHUNK_BYTES
 }
 
 fn ends_terminal(item: &OutboxItem) -> bool {

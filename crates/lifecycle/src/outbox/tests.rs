@@ -88,6 +88,10 @@ fn chunk_item(role: Role, message: &str, bytes: usize) -> OutboxItem {
     OutboxItem::Chunk(MessageChunk::new(role, message, text))
 }
 
+fn text_item(message: &str, text: &str) -> OutboxItem {
+    OutboxItem::Chunk(MessageChunk::new(Role::Agent, message.to_owned(), text.to_owned()))
+}
+
 /// Returns every item that is due, in order.
 fn drain_due(outbox: &mut Outbox, now: Instant) -> Vec<OutboxItem> {
     std::iter::from_fn(|| outbox.poll(now)).collect()
@@ -197,6 +201,17 @@ fn pieces_of_one_message_are_merged_up_to_the_limit() {
             chunk_item(Role::Agent, "m", MAX_MESSAGE_CHUNK_BYTES - 1),
             2,
         ),
+        // Each control character takes six bytes as JSON.
+        (
+            chunk_item(Role::Agent, "m", 1),
+            text_item("m", &"\u{1}".repeat(MAX_MESSAGE_CHUNK_BYTES / 6)),
+            1,
+        ),
+        (
+            chunk_item(Role::Agent, "m", 1),
+            text_item("m", &"\u{1}".repeat(MAX_MESSAGE_CHUNK_BYTES / 6 + 1)),
+            2,
+        ),
         (chunk_item(Role::Agent, "m", 1), chunk_item(Role::Agent, "n", 1), 2),
         (chunk_item(Role::Agent, "m", 1), chunk_item(Role::Thought, "m", 1), 2),
     ] {
@@ -206,6 +221,38 @@ fn pieces_of_one_message_are_merged_up_to_the_limit() {
         outbox.make_all_items_due(now);
         assert_eq!(drain_due(&mut outbox, now).len(), items);
     }
+}
+
+#[test]
+fn messages_that_alternate_are_sent_in_time() {
+    let (mut outbox, start) = (Outbox::default(), Instant::now());
+    let mut sent = 0;
+    for piece in 0_u32..500 {
+        let now = start + Duration::from_millis(10) * piece;
+        let role = if piece % 2 == 0 { Role::Agent } else { Role::Thought };
+        let chunk = chunk_item(role, "m", 1);
+        outbox.enqueue_or_merge(chunk, FirstReportTiming::NotFirst, now);
+        sent += drain_due(&mut outbox, now).len();
+        // A piece waits for at most one interval, in which five pieces arrive.
+        assert!(outbox.len() <= 5, "{piece}: {}", outbox.len());
+    }
+    assert!(sent > 490, "{sent}");
+}
+
+#[test]
+fn a_plan_is_not_merged_into_a_plan_of_the_turn_before() {
+    use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus};
+    let plan = |step: &str| {
+        let entry = PlanEntry::new(step, PlanPriority::Medium, PlanStatus::Pending);
+        OutboxItem::Plan(Plan::new(vec![entry]))
+    };
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let response = OutboxItem::PromptResponse("t".into());
+    for item in [plan("a"), plan("b"), response.clone(), plan("c"), plan("d")] {
+        outbox.enqueue_or_merge(item, FirstReportTiming::NotFirst, now);
+    }
+    outbox.make_all_items_due(now);
+    assert_eq!(drain_due(&mut outbox, now), [plan("b"), response, plan("d")]);
 }
 
 #[test]

@@ -433,7 +433,7 @@ impl World {
     }
 
     /// Asserts that every enqueued item is queued, merged, withdrawn or sent. If a client receives
-    /// nothing, at most four items per call may be queued (guarantee G6).
+    /// nothing, at most four items per call and one plan per turn may be queued (guarantee G6).
     fn check_queue(&self) {
         let outbox = self.session.outbox();
         let counters = outbox.counters();
@@ -441,7 +441,9 @@ impl World {
         let gone = counters.merged + counters.handed_over + self.permits.taken_back();
         assert_eq!(counters.enqueued, outbox.len() as u64 + gone);
         let calls = 4 * self.calls.len() + self.terminals.len() + self.permits.asked();
-        let most = calls + self.says + self.turn as usize + usize::from(self.plan.is_some());
+        let turns = self.turn as usize;
+        let plans = if self.plan.is_some() { 1 + turns } else { 0 };
+        let most = calls + self.says + turns + plans;
         assert!(outbox.len() <= most, "{} entries, at most {most}", outbox.len());
     }
 
