@@ -9,11 +9,11 @@ pub(crate) const MAX_AGENT_LINE_BYTES: usize = 1 << 20;
 pub(crate) const MAX_STREAMED_UPDATE_BYTES: usize = 60 << 10;
 
 /// Maximum number of sessions that are kept per transcript. If there are more, the oldest session
-/// is dropped.
+/// is dropped, and from then on, messages of unknown sessions are not judged.
 pub(crate) const MAX_JUDGED_SESSIONS: usize = 64;
 
 /// Maximum number of calls, and of terminals, that are kept per session. If there are more, the
-/// oldest call or terminal is dropped.
+/// oldest call or terminal is dropped, and from then on, unknown ones are not reported.
 pub(crate) const MAX_JUDGED_CALLS: usize = 4096;
 
 /// Maximum number of unanswered requests per side; further requests are not judged.

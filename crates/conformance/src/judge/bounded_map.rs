@@ -12,11 +12,12 @@ pub(super) struct BoundedMap<T> {
     capacity: usize,
     values: HashMap<String, T>,
     order: VecDeque<String>,
+    has_removed: bool,
 }
 
 impl<T> BoundedMap<T> {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, values: HashMap::new(), order: VecDeque::new() }
+        Self { capacity, values: HashMap::new(), order: VecDeque::new(), has_removed: false }
     }
 
     /// Inserts a value, and returns the previous value of the same id.
@@ -29,6 +30,7 @@ impl<T> BoundedMap<T> {
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.values.remove(&oldest);
+                self.has_removed = true;
             }
         }
         before
@@ -40,6 +42,12 @@ impl<T> BoundedMap<T> {
 
     pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut T> {
         self.values.get_mut(truncate_key(id))
+    }
+
+    /// Returns whether a value was removed because the map was full. If so, an id without a value
+    /// may be a known one.
+    pub(super) fn has_removed(&self) -> bool {
+        self.has_removed
     }
 
     /// Returns all entries, oldest first.
@@ -60,9 +68,12 @@ mod tests {
     #[test]
     fn the_oldest_entry_is_removed() {
         let mut known = BoundedMap::new(2);
-        for (id, value) in [("a", 1), ("b", 2), ("a", 3), ("c", 4)] {
+        for (id, value) in [("a", 1), ("b", 2), ("a", 3)] {
             known.insert(id, value);
         }
+        assert!(!known.has_removed());
+        known.insert("c", 4);
+        assert!(known.has_removed());
         assert_eq!(known.iter().collect::<Vec<_>>(), [("b", &2), ("c", &4)]);
         assert_eq!((known.get("a"), known.get("c")), (None, Some(&4)));
     }

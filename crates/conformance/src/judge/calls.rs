@@ -85,7 +85,9 @@ impl JudgedCalls {
                 UpdateCarrier::Update => ConformanceRule::CallUnannounced,
                 UpdateCarrier::Permission => ConformanceRule::PermissionUnknownCall,
             };
-            faults.report_call_violation(rule, id, "it was not announced");
+            if !self.0.has_removed() {
+                faults.report_call_violation(rule, id, "it was not announced");
+            }
             // The violation is reported only once, because the call then counts as announced.
             return self.insert_unannounced(update);
         };

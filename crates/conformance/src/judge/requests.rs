@@ -31,15 +31,17 @@ pub(super) struct AskedPermission {
 #[derive(Default)]
 pub(super) struct RequestLog {
     open: HashMap<String, VecDeque<OpenJsonRpcRequest>>,
+    open_count: usize,
     answered_ids: VecDeque<String>,
 }
 
 impl RequestLog {
     /// Inserts a request. Returns false if there are too many unanswered requests.
     pub(super) fn insert(&mut self, id: &Value, asked: OpenJsonRpcRequest) -> bool {
-        if self.open.len() >= MAX_OPEN_REQUESTS {
+        if self.open_count >= MAX_OPEN_REQUESTS {
             return false;
         }
+        self.open_count += 1;
         self.open.entry(id_text(id)).or_default().push_back(asked);
         true
     }
@@ -49,6 +51,7 @@ impl RequestLog {
         let id = id_text(id);
         let asked = self.open.get_mut(&id)?;
         let oldest = asked.pop_front();
+        self.open_count -= usize::from(oldest.is_some());
         if asked.is_empty() {
             self.open.remove(&id);
         }
@@ -71,6 +74,7 @@ impl RequestLog {
 
     /// Removes all requests, ordered by id.
     pub(super) fn take_all(&mut self) -> Vec<(String, OpenJsonRpcRequest)> {
+        self.open_count = 0;
         let open = std::mem::take(&mut self.open).into_iter();
         let mut all: Vec<_> = open
             .flat_map(|(id, asked)| asked.into_iter().map(move |asked| (id.clone(), asked)))

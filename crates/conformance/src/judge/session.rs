@@ -314,6 +314,7 @@ impl JudgedSession {
         id: &str,
         faults: &mut ViolationLog,
     ) {
+        let may_be_removed = self.terminals.has_removed();
         match self.terminals.get_mut(id) {
             Some(state @ TerminalPhase::RunByClient) if method == "terminal/release" => {
                 *state = TerminalPhase::Released;
@@ -325,6 +326,7 @@ impl JudgedSession {
                     format!("{} is released", escaped_excerpt(id)),
                 );
             }
+            None if may_be_removed => {}
             Some(TerminalPhase::Open | TerminalPhase::Written | TerminalPhase::Exited) | None => {
                 faults.report_violation(
                     ConformanceRule::TerminalUnknown,
@@ -353,6 +355,7 @@ impl JudgedSession {
         }
         for event in ["terminal_output", "terminal_exit"] {
             let Some(id) = id(event) else { continue };
+            let may_be_removed = self.terminals.has_removed();
             match self.terminals.get_mut(id) {
                 Some(state @ (TerminalPhase::Open | TerminalPhase::Written)) => {
                     let is_exit = event == "terminal_exit";
@@ -362,6 +365,7 @@ impl JudgedSession {
                     let text = format!("{event} after the exit");
                     faults.report_call_violation(ConformanceRule::TerminalAfterExit, call, text);
                 }
+                None if may_be_removed => {}
                 Some(TerminalPhase::RunByClient | TerminalPhase::Released) | None => {
                     let text = format!("{event} of a terminal that was not opened");
                     faults.report_call_violation(ConformanceRule::TerminalUnknown, call, text);
@@ -376,6 +380,7 @@ impl JudgedSession {
             array_objects(&update["content"]).filter_map(|item| item["terminalId"].as_str());
         for id in shown {
             let why = match self.terminals.get(id) {
+                None if self.terminals.has_removed() => continue,
                 None => "was not opened",
                 Some(TerminalPhase::Released) => "is released",
                 Some(_) => continue,

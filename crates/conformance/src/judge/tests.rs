@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::ConformanceRule::{self, *};
 use super::{RuleViolation, Side, TranscriptJudge};
-use crate::limits::MAX_STREAMED_UPDATE_BYTES;
+use crate::limits::{
+    MAX_JUDGED_CALLS, MAX_JUDGED_SESSIONS, MAX_OPEN_REQUESTS, MAX_STREAMED_UPDATE_BYTES,
+};
 
 /// A recorded session of `callboard`: a turn with three tools, a cancelled turn, and the end of the
 /// session.
@@ -616,6 +618,54 @@ fn many_unanswered_loads_of_a_session_need_no_more_memory_than_one() {
     // If a state were kept for each load, dropping all of these states would overflow the stack.
     messages.extend((2..100_000).map(load));
     broken_rules(&messages);
+}
+
+#[test]
+fn more_sessions_calls_and_terminals_than_are_kept_are_no_violations() {
+    let mut messages = start();
+    let sessions = MAX_JUDGED_SESSIONS as u64 + 1;
+    for id in 1..=sessions {
+        messages.push(request(id, "session/new", json!({"cwd": "/", "mcpServers": []})));
+        messages.push(result(id.into(), json!({"sessionId": format!("s{id}")})));
+    }
+    // The judge has dropped the oldest session.
+    messages.push(request(500, "session/prompt", json!({"sessionId": "s1", "prompt": []})));
+    messages.push(session_update_message("s1", &message_chunk("Hello.")));
+    messages.push(result(500.into(), json!({"stopReason": "end_turn"})));
+    // The judge drops the oldest call and the oldest terminal of the newest session.
+    let newest = format!("s{sessions}");
+    messages.push(request(501, "session/prompt", json!({"sessionId": newest, "prompt": []})));
+    for number in 0..=MAX_JUDGED_CALLS {
+        let terminal = json!({"terminal_id": format!("t{number}")});
+        messages.push(session_update_message(
+            &newest,
+            &json!({"sessionUpdate": "tool_call", "toolCallId": format!("c{number}"),
+                "title": "Run", "status": "in_progress", "_meta": {"terminal_info": terminal},
+                "content": [{"type": "terminal", "terminalId": format!("t{number}")}]}),
+        ));
+    }
+    for number in 0..=MAX_JUDGED_CALLS {
+        messages.push(session_update_message(
+            &newest,
+            &json!({"sessionUpdate": "tool_call_update", "toolCallId": format!("c{number}"),
+                "status": "completed",
+                "content": [{"type": "terminal", "terminalId": format!("t{number}")},
+                    {"type": "content", "content": {"type": "text", "text": "done"}}]}),
+        ));
+    }
+    messages.push(result(501.into(), json!({"stopReason": "end_turn"})));
+    let broken: BTreeSet<_> = broken_rules(&messages).into_iter().map(|(rule, _)| rule).collect();
+    let wrong = [UnknownSession, CallUnannounced, TerminalUnknown, CallOpenAtAnswer];
+    assert!(wrong.iter().all(|rule| !broken.contains(rule)), "{broken:?}");
+}
+
+#[test]
+fn unanswered_requests_with_one_id_are_limited() {
+    let mut messages = start();
+    let same = request(1, "session/list", json!({}));
+    messages.extend(std::iter::repeat_n(same, MAX_OPEN_REQUESTS + 1));
+    let broken = broken_rules(&messages);
+    assert!(broken.iter().any(|(rule, _)| *rule == NotJudged), "{broken:?}");
 }
 
 #[test]

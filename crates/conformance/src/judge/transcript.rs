@@ -390,7 +390,7 @@ impl TranscriptJudge {
         let Some(session_id) = session_id(params) else { return };
         let faults = &mut self.faults;
         let Some(session) = self.sessions.get_mut(session_id) else {
-            if faults.side == Side::Agent {
+            if faults.side == Side::Agent && !self.sessions.has_removed() {
                 faults.report_violation(
                     ConformanceRule::UnknownSession,
                     format!("{} was not opened", escaped_excerpt(session_id)),
