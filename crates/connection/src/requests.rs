@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use acp_lifecycle::{AgentRequestId, SessionHandle};
 use agent_client_protocol::v1::SentRequest;
-use agent_client_protocol::{JsonRpcNotification, JsonRpcRequest};
+use agent_client_protocol::{JsonRpcNotification, JsonRpcRequest, is_incoming_transport_closed};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -222,7 +222,10 @@ async fn await_response<T>(
     let response = timeout(deadline, asked)
         .await
         .map_err(|_elapsed| ClientRequestError::TimedOut(deadline))?;
-    response.map_err(|error| ClientRequestError::ErrorResponse(error.message))
+    response.map_err(|error| match is_incoming_transport_closed(&error) {
+        true => ClientRequestError::Disconnected,
+        false => ClientRequestError::ErrorResponse(error.message),
+    })
 }
 
 impl fmt::Debug for ClientRequestSender {
