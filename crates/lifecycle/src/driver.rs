@@ -1,5 +1,8 @@
 //! The driver, which passes due items from the outbox to a sink until the driver is stopped.
 
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::SessionHandle;
@@ -61,8 +64,7 @@ pub async fn drive_session(
         }
         let (item, deadline) = session.poll_item_and_deadline();
         if let Some(item) = item {
-            sink.before_deliver(&item).await;
-            deliver_item(&session, &mut sink, item);
+            deliver_item(&session, &mut sink, item).await;
             continue;
         }
         let due = async {
@@ -80,31 +82,36 @@ pub async fn drive_session(
     session.set_client_stalled(false);
     session.update(|session, now| session.make_all_items_due(now.monotonic));
     while let (Some(item), _) = session.poll_item_and_deadline() {
-        sink.before_deliver(&item).await;
-        deliver_item(&session, &mut sink, item);
+        deliver_item(&session, &mut sink, item).await;
     }
 }
 
 /// Waits for the sink. If the wait takes long, the client is marked as stalled, so that producers
 /// of updates wait too.
 async fn wait_for_sink_and_mark_stall(session: &SessionHandle, sink: &mut impl OutboxSink) {
-    let ready = sink.wait_until_ready();
+    // A sink whose wait panics counts as ready.
+    let ready = AssertUnwindSafe(async { sink.wait_until_ready().await }).catch_unwind();
     tokio::pin!(ready);
     if tokio::time::timeout(STALL_TIMEOUT, &mut ready).await.is_err() {
         session.set_client_stalled(true);
-        ready.await;
+        drop(ready.await);
         session.set_client_stalled(false);
     }
 }
 
-fn deliver_item(session: &SessionHandle, sink: &mut impl OutboxSink, item: OutboxItem) {
+/// Passes an item to the sink. A panic of the sink must not end the driver: the turns would go on,
+/// but the client would not see their calls.
+async fn deliver_item(session: &SessionHandle, sink: &mut impl OutboxSink, item: OutboxItem) {
+    let before = AssertUnwindSafe(async { sink.before_deliver(&item).await });
+    let is_prepared = before.catch_unwind().await.is_ok();
     let (request, reason) = match item {
         OutboxItem::PermissionRequest(id) => (Some(id), None),
         OutboxItem::RejectionReasonRequest(id) => (None, Some(id)),
         _ => (None, None),
     };
     // A panic of the sink is treated like a failed delivery.
-    if !matches!(catch_panic(|| sink.deliver(item)), Some(Ok(()))) {
+    let is_delivered = is_prepared && matches!(catch_panic(|| sink.deliver(item)), Some(Ok(())));
+    if !is_delivered {
         session.update(|session, _| session.count_undelivered());
         if let Some(id) = request {
             let gone = "the client cannot be reached".to_owned();

@@ -132,11 +132,20 @@ async fn a_panicking_policy_permits_nothing_and_blocks_no_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panicking_sink_blocks_no_call() {
-    let stage = Stage::new(Client::Panics);
-    let performed = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
-    let ended = tokio::time::timeout(Duration::from_secs(60), performed).await.unwrap().unwrap();
-    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Permission)));
-    assert_eq!(ended.text, "Not run: permission was not granted: the client cannot be reached.");
+    for client in [Client::Panics, Client::PanicsBefore, Client::PanicsInWait] {
+        let stage = Stage::new(client);
+        let performed = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
+        let ended = tokio::time::timeout(Duration::from_secs(60), performed).await;
+        let ended = ended.unwrap_or_else(|_| panic!("{client:?}: it waits for ever")).unwrap();
+        if client == Client::PanicsInWait {
+            assert_eq!(ended.status, Status::Completed);
+            continue;
+        }
+        let reason = Some(CallEndReason::Permission);
+        assert_eq!((ended.status, ended.reason), (Status::Failed, reason), "{client:?}");
+        let text = "Not run: permission was not granted: the client cannot be reached.";
+        assert_eq!(ended.text, text, "{client:?}");
+    }
 }
 
 /// A result whose serialization panics.

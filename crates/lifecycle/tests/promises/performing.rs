@@ -38,6 +38,10 @@ pub(crate) enum Client {
     IsGone,
     /// The client panics whenever an item is delivered.
     Panics,
+    /// The client panics whenever an item is about to be delivered.
+    PanicsBefore,
+    /// The client panics whenever the driver waits for it, and allows everything.
+    PanicsInWait,
 }
 
 pub(crate) struct Tool {
@@ -89,6 +93,14 @@ struct Wire {
 }
 
 impl OutboxSink for Wire {
+    async fn wait_until_ready(&mut self) {
+        assert!(self.client != Client::PanicsInWait, "a planted panic");
+    }
+
+    async fn before_deliver(&mut self, _: &OutboxItem) {
+        assert!(self.client != Client::PanicsBefore, "a planted panic");
+    }
+
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         if self.client == Client::IsGone {
             return Err(ClientUnreachable);
@@ -114,6 +126,9 @@ impl OutboxSink for Wire {
                 let answer = match self.client {
                     Client::Answers(option) => {
                         PermissionAnswer::Selected { option_id: option.to_owned(), reason: None }
+                    }
+                    Client::PanicsInWait => {
+                        PermissionAnswer::Selected { option_id: "allow".to_owned(), reason: None }
                     }
                     Client::SaysCancelled => PermissionAnswer::Cancelled,
                     Client::Errs => PermissionAnswer::Failed("no".to_owned()),
