@@ -13,6 +13,7 @@ use agent_client_protocol::{RequestCancellation, Result};
 use callboard_text::normalise;
 use tokio::sync::Notify;
 
+use crate::errors;
 use crate::lock::lock;
 use crate::pending_responses::{PendingResponseId, PendingResponses, ResponseSlot};
 
@@ -81,8 +82,17 @@ pub struct OpenPrompt {
     turn: Turn,
     request_cancellation: RequestCancellation,
     slot: ResponseSlot<PromptResponse>,
-    reason: CallEndReason,
+    ending: TurnEnding,
     turns: Arc<OpenTurns>,
+}
+
+/// How the turn of an open prompt ends when the prompt is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TurnEnding {
+    /// The turn ends, and its calls end with this reason.
+    Ended(CallEndReason),
+    /// The turn has not begun and does not begin.
+    Withdrawn,
 }
 
 impl OpenPrompt {
@@ -98,7 +108,8 @@ impl OpenPrompt {
         let request_cancellation = responder.cancellation();
         let id = PendingResponseId::Turn(turn.id.clone());
         let slot = answers.register(id, responder, Ok(cancelled_response()));
-        Self { turn, request_cancellation, slot, reason: CallEndReason::Dropped, turns }
+        let ending = TurnEnding::Ended(CallEndReason::Dropped);
+        Self { turn, request_cancellation, slot, ending, turns }
     }
 
     /// Returns the turn.
@@ -120,7 +131,14 @@ impl OpenPrompt {
     /// Ends the turn's open calls with this reason, and responds.
     pub fn end_turn_and_respond(mut self, answer: Result<PromptResponse>, reason: CallEndReason) {
         *lock(&self.slot) = Some(answer);
-        self.reason = reason;
+        self.ending = TurnEnding::Ended(reason);
+    }
+
+    /// Responds to a prompt whose turn has not begun: the client has withdrawn it with
+    /// `$/cancel_request`. The response is the error with which ACP answers such requests.
+    pub fn withdraw(mut self) {
+        *lock(&self.slot) = Some(Err(errors::request_cancelled_error()));
+        self.ending = TurnEnding::Withdrawn;
     }
 }
 
@@ -130,7 +148,10 @@ impl Drop for OpenPrompt {
         // Free the place before the response is sent: a client may send its next prompt as soon as
         // it reads the response.
         self.turns.free_place_for_next_prompt();
-        self.turn.session.end_turn(&self.turn.id, self.reason);
+        match self.ending {
+            TurnEnding::Ended(reason) => self.turn.session.end_turn(&self.turn.id, reason),
+            TurnEnding::Withdrawn => self.turn.session.withdraw_turn(&self.turn.id),
+        }
         // Cancel the turn, because no part of the turn may run after the response.
         self.turn.cancel.cancel();
         self.turns.end(&self.turn.id);

@@ -361,7 +361,7 @@ impl SessionTaskState {
             biased;
             () = before.cancelled() => {}
             () = withdrawn.cancelled() => {
-                prompt.end_turn_and_respond(Err(errors::request_cancelled_error()), CallEndReason::User);
+                prompt.withdraw();
                 return before.cancelled().await;
             }
         }

@@ -271,6 +271,11 @@ impl SessionHandle {
         self.update(|session, now| session.end_turn(turn, reason, now));
     }
 
+    /// Ends a turn that has not begun; see [`Session::withdraw_turn`].
+    pub fn withdraw_turn(&self, turn: &TurnId) {
+        self.update(|session, now| session.withdraw_turn(turn, now));
+    }
+
     /// Ends every open call of every turn.
     pub fn end_all_calls(&self, reason: CallEndReason) {
         self.update(|session, now| session.end_all_calls(reason, now));
@@ -445,7 +450,12 @@ impl SessionHandle {
         let _is_over = stalled.wait_for(|stalled| !stalled).await;
     }
 
-    /// Waits until all items are sent, including items that wait because of the rate limit.
+    /// Waits until all items are sent, including items that wait because of the rate limit. Items
+    /// that are enqueued during the wait are sent too, so the wait is long while several calls
+    /// stream.
+    ///
+    /// If no [driver](crate::drive_session) runs, the wait does not end. Combine it with a deadline
+    /// or a cancel.
     pub async fn wait_drained(&self) {
         let mut drained = std::pin::pin!(self.shared.drain_notify.notified());
         drained.as_mut().enable();

@@ -60,7 +60,8 @@ pub enum Verdict {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RuleScope {
-    /// The rule applies until the turn ends. A session has one turn at a time.
+    /// The rule applies until the running turn ends. A session runs one turn at a time. A turn that
+    /// is [withdrawn](crate::Session::withdraw_turn) before it begins does not affect the rule.
     Turn,
     /// The rule applies until the session is closed.
     Session,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use acp_types::{
     CallEndReason, CallMeta, MessageChunk, Plan, Progress, SessionStatePart, Status, TerminalExit,
-    TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TraceContext, TurnId,
+    TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TraceContext, TurnId, json,
 };
 use callboard_text::{escape_invisible, head, path_text};
 
@@ -388,7 +388,7 @@ impl Session {
 
     fn finish_single_call(&mut self, id: &ToolCallId, end: CallEnd, now: Timestamp) {
         self.withdraw_call_requests(id);
-        let terminals = self.board.call_terminals(id);
+        let terminals = self.board.terminals_that_end_with_call(id);
         for terminal in &terminals {
             let report = self.board.terminal(terminal);
             if report.is_some_and(|report| report.exit.is_none()) {
@@ -400,7 +400,8 @@ impl Session {
         terminals.iter().for_each(|terminal| self.board.forget_terminal(terminal));
     }
 
-    /// Opens a terminal. The terminal must be open before a call shows it.
+    /// Opens a terminal. The terminal must be open before a call shows it. It ends at the latest with
+    /// the call that shows it, or with the call that has the same id.
     pub fn announce_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
         let patch = self.board.open_terminal(id, patch);
         self.enqueue_terminal(id, patch, now);
@@ -466,8 +467,18 @@ impl Session {
 
     /// Ends a turn: ends its open calls, then enqueues the response to the prompt.
     pub fn end_turn(&mut self, turn: &TurnId, reason: CallEndReason, now: Timestamp) {
-        self.end_open_calls(Some(turn), reason, now);
         self.remove_turn_rules();
+        self.end_calls_and_respond(turn, reason, now);
+    }
+
+    /// Ends a turn that has not begun, because the client withdrew its prompt. The rules that apply
+    /// until the running turn ends are kept.
+    pub fn withdraw_turn(&mut self, turn: &TurnId, now: Timestamp) {
+        self.end_calls_and_respond(turn, CallEndReason::User, now);
+    }
+
+    fn end_calls_and_respond(&mut self, turn: &TurnId, reason: CallEndReason, now: Timestamp) {
+        self.end_open_calls(Some(turn), reason, now);
         if self.ended_turns.len() >= limits::MAX_ENDED_TURNS {
             self.ended_turns.pop_front();
         }
@@ -657,7 +668,8 @@ fn message_pieces(chunk: MessageChunk) -> impl Iterator<Item = MessageChunk> {
     let MessageChunk { role, message, text, .. } = chunk;
     let mut at = 0;
     std::iter::from_fn(move || {
-        let piece = head(&text[at..], MAX_MESSAGE_CHUNK_BYTES).to_owned();
+        let piece =
+            json::prefix_within_escaped_len(&text[at..], MAX_MESSAGE_CHUNK_BYTES).to_owned();
         at += piece.len();
         (!piece.is_empty()).then(|| MessageChunk::new(role, message.clone(), piece))
     })

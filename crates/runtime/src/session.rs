@@ -305,10 +305,7 @@ impl Session {
             }
             let withdrawn = lock(&waiting).take_prompt_of_turn(&turn);
             if let Some(QueuedPrompt { open, .. }) = withdrawn {
-                open.end_turn_and_respond(
-                    Err(errors::request_cancelled_error()),
-                    CallEndReason::User,
-                );
+                open.withdraw();
             }
         }));
     }

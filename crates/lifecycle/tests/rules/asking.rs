@@ -246,6 +246,9 @@ fn a_turn_rule_ends_with_its_turn() {
     let matcher = Matcher::Tool("tool".to_owned());
     assert!(stage.session.add_rule(Rule::new(RuleScope::Turn, matcher, Verdict::Allow)));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
+    // The client withdraws a prompt that waits.
+    stage.session.withdraw_turn(&"t2".into(), stage.now);
+    assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     stage.session.end_turn(&"t0".into(), CallEndReason::Turn, stage.now);
     assert!(matches!(stage.permit(&run("a")), PermitDecision::AwaitingAnswer(_)));
 }
