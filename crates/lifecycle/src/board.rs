@@ -155,7 +155,9 @@ impl CallBoard {
     #[must_use]
     pub fn is_shown_in_full(&self, id: &ToolCallId) -> bool {
         let is_whole = |call: &BoardCall| !call.losses.has_any() && call.content_dropped == 0;
-        self.calls.get(id).is_some_and(is_whole) && self.redacted_secrets_in_terminals(id) == 0
+        self.calls.get(id).is_some_and(is_whole)
+            && self.redacted_secrets_in_terminals(id) == 0
+            && !self.call_terminals(id).iter().any(|id| self.terminals.is_command_truncated(id))
     }
 
     /// Announces a call. The call's first status is pending, even if `patch` contains another
@@ -393,6 +395,17 @@ impl CallBoard {
             _ => None,
         });
         shown.collect()
+    }
+
+    /// Returns the terminals that end with a call: the terminals that the call shows, and the
+    /// terminal with the id of the call.
+    pub(crate) fn terminals_that_end_with_call(&self, id: &ToolCallId) -> Vec<TerminalId> {
+        let mut terminals = self.call_terminals(id);
+        let own = TerminalId::new(id.0.clone());
+        if self.terminal(&own).is_some() && !terminals.contains(&own) {
+            terminals.push(own);
+        }
+        terminals
     }
 
     /// Returns how many bytes were written to the terminals of an open call, or `None` if the call

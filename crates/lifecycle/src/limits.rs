@@ -71,6 +71,10 @@ pub(crate) const MAX_LOCATIONS: usize = 20;
 /// its line count.
 pub(crate) const MAX_TITLE_COMMAND_BYTES: usize = 4 * 1024;
 
+/// Maximum size of the command of a terminal, in bytes. A longer command is truncated and marked as
+/// truncated, and the answer to a permission request for its call is not remembered.
+pub(crate) const MAX_TERMINAL_COMMAND_BYTES: usize = 64 * 1024;
+
 /// Maximum size of a title, in bytes. The limit leaves room for two commands of
 /// [`MAX_TITLE_COMMAND_BYTES`] and the text around them. A longer title is truncated and marked as
 /// truncated.

@@ -10,7 +10,6 @@ use acp_types::{
     CallMeta, Content, ContentBlock, ContentPatch, Location, Plan, SessionStatePart, TerminalPatch,
     ToolCallPatch, json,
 };
-#[cfg(feature = "tokio")]
 use callboard_text::{count_with_noun, head};
 use serde_json::{Map, Value};
 
@@ -133,7 +132,6 @@ fn sanitize_raw_json(
 /// Truncates a text of a call to the smaller of `bytes` and `room`. `room` is the number of bytes
 /// that can still be added to the call's content. A truncated text ends with the number of omitted
 /// bytes.
-#[cfg(feature = "tokio")]
 pub(crate) fn truncate_text(text: String, bytes: usize, room: usize) -> String {
     let room = room.saturating_sub("\"\"".len());
     if text.len() <= bytes && json::escaped_string_len(&text) <= room {

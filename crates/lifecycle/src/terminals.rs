@@ -1,9 +1,12 @@
 //! The open terminals of a session, with the redaction state of their output.
 
+use std::mem;
+
 use acp_types::{TerminalExit, TerminalId, TerminalOutput, TerminalPatch, TerminalReport};
 use foldhash::HashMap;
 
-use crate::sanitize::{Redactor, Secrets, StreamRedactor};
+use crate::limits::MAX_TERMINAL_COMMAND_BYTES;
+use crate::sanitize::{Redactor, Secrets, StreamRedactor, truncate_text};
 
 /// The open terminals of a session. Methods that change a terminal return `None` if the terminal is
 /// not open.
@@ -17,6 +20,7 @@ struct TrackedTerminal {
     /// Number of secrets that were redacted in the terminal's patches. Secrets in the output are
     /// not included.
     redacted_secrets: u64,
+    is_command_truncated: bool,
 }
 
 /// A piece of a terminal's output.
@@ -38,11 +42,13 @@ impl Terminals {
         if self.0.contains_key(id) {
             return None;
         }
-        let report = TerminalReport::new(id.clone());
-        self.0.insert(
-            id.clone(),
-            TrackedTerminal { report, output: StreamRedactor::default(), redacted_secrets: 0 },
-        );
+        let terminal = TrackedTerminal {
+            report: TerminalReport::new(id.clone()),
+            output: StreamRedactor::default(),
+            redacted_secrets: 0,
+            is_command_truncated: false,
+        };
+        self.0.insert(id.clone(), terminal);
         self.update(id, patch, secrets)
     }
 
@@ -73,7 +79,7 @@ impl Terminals {
                 TerminalPatch::from_output(&terminal.output.push(secrets, bytes))
             }
             TerminalPiece::Gap(bytes) => {
-                let rest = std::mem::take(&mut terminal.output).release_held_back();
+                let rest = mem::take(&mut terminal.output).release_held_back();
                 let mut patch = TerminalPatch::from_output(&rest);
                 patch.output.record_omitted_bytes(bytes);
                 patch
@@ -109,6 +115,11 @@ impl Terminals {
         self.0.get(id).map_or(0, |terminal| terminal.redacted_secrets)
     }
 
+    /// Returns whether the terminal shows a part of its command only.
+    pub(crate) fn is_command_truncated(&self, id: &TerminalId) -> bool {
+        self.0.get(id).is_some_and(|terminal| terminal.is_command_truncated)
+    }
+
     fn running_terminal(&mut self, id: &TerminalId) -> Option<&mut TrackedTerminal> {
         self.0.get_mut(id).filter(|terminal| terminal.report.exit.is_none())
     }
@@ -123,6 +134,13 @@ impl TrackedTerminal {
         let mut redactor = Redactor::new(secrets);
         redactor.redact_terminal(&mut patch);
         self.redacted_secrets += redactor.take_count();
+        if let Some(command) = &mut patch.command {
+            self.is_command_truncated = command.len() > MAX_TERMINAL_COMMAND_BYTES;
+            if self.is_command_truncated {
+                *command =
+                    truncate_text(mem::take(command), MAX_TERMINAL_COMMAND_BYTES, usize::MAX);
+            }
+        }
         patch.clone().apply(&mut self.report);
         patch
     }

@@ -263,6 +263,8 @@ impl TranscriptFold {
         let OpenDocument { subject, value: mut document, .. } = self.calls.remove(id)?;
         let shown = shown_terminals(&document.call);
         document.terminals = shown.filter_map(|id| self.terminals.remove(id)).collect();
+        // The call may show its terminal no longer.
+        self.terminals.remove(&TerminalId::new(id.0.clone()));
         Some(document_version(&subject, SessionDocument::ToolCall(Box::new(document)), true))
     }
 

@@ -357,6 +357,26 @@ fn a_secret_in_terminal_output_is_counted_as_redacted() {
 }
 
 #[test]
+fn a_long_command_of_a_terminal_is_truncated() {
+    let max = crate::limits::MAX_TERMINAL_COMMAND_BYTES;
+    for (length, is_whole) in [(max, true), (max + 1, false), (2_000_000, false)] {
+        let (mut board, id) = board_with_call(Instant::now());
+        let terminal = acp_types::TerminalId::from("c");
+        let patch = TerminalPatch::for_new_terminal("x".repeat(length), "/");
+        let sent = board.open_terminal(&terminal, patch).unwrap().command.unwrap();
+        assert!(sent.len() <= max + 64 && (sent.len() == length) == is_whole, "{}", sent.len());
+        assert_eq!(board.terminal(&terminal).unwrap().command.as_ref(), Some(&sent));
+        let shown = ToolCallPatch::new().with_appended_content(Content::Terminal(terminal.clone()));
+        board.update_call(&id, shown).unwrap();
+        assert_eq!(board.is_shown_in_full(&id), is_whole, "{length}");
+        // A later command replaces the first one.
+        let patch = TerminalPatch::for_new_terminal("ls", "/");
+        board.update_terminal(&terminal, patch).unwrap();
+        assert!(board.is_shown_in_full(&id));
+    }
+}
+
+#[test]
 fn a_note_is_added_once() {
     let (mut board, id) = board_with_call(Instant::now());
     assert!(board.add_note(&id, "Look.").is_some());

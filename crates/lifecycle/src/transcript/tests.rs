@@ -269,3 +269,30 @@ fn replayed_terminal_output_is_redacted_with_the_current_secrets() {
         assert_eq!(shown.output.omitted_bytes(), omitted);
     }
 }
+
+#[test]
+fn a_terminal_that_its_call_no_longer_shows_ends_with_the_call() {
+    let mut recorded = Recorded::new(TerminalDisplay::Text);
+    announced(&mut recorded, "run", ToolKind::Execute);
+    recorded.session.start_call(&"run".into(), recorded.now);
+    let opened = TerminalPatch::for_new_terminal("make", "/p");
+    recorded.session.announce_terminal(&"run".into(), opened, recorded.now);
+    let shown = ToolCallPatch::new().with_content(vec![Content::Terminal("run".into())]);
+    recorded.session.update_call(&"run".into(), shown, recorded.now);
+    recorded.deliver();
+    let text = ToolCallPatch::new().with_content(vec![Content::from_text("a summary")]);
+    recorded.session.update_call(&"run".into(), text, recorded.now);
+    recorded.session.append_terminal_output(&"run".into(), b"built\n", recorded.now);
+    recorded.deliver();
+    recorded.session.finish_call(&"run".into(), CallEnd::completed(), recorded.now);
+    recorded.deliver();
+    assert!(recorded.session.board().terminal(&"run".into()).is_none());
+    assert!(recorded.fold.terminals.is_empty());
+    // If the projection still had the terminal, the next call would show it.
+    announced(&mut recorded, "next", ToolKind::Execute);
+    let shown = ToolCallPatch::new().with_content(vec![Content::Terminal("run".into())]);
+    recorded.session.update_call(&"next".into(), shown, recorded.now);
+    recorded.deliver();
+    let calls = recorded.observed_state();
+    assert_eq!(calls["next"]["call"]["content"], serde_json::Value::Null);
+}
