@@ -4,28 +4,29 @@
 //! rules check the permission of the call. The outbox determines the order in which changes are
 //! sent.
 
+mod messages;
 mod permission_memory;
 mod permissions;
 mod replay;
+mod terminals;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use acp_types::{
-    CallEndReason, CallMeta, MessageChunk, Plan, Progress, SessionStatePart, Status, TerminalExit,
-    TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TraceContext, TurnId, json,
+    CallEndReason, CallMeta, Progress, Status, TerminalExit, ToolCallId, ToolCallPatch,
+    TraceContext, TurnId,
 };
 use callboard_text::{escape_invisible, head, path_text};
 
 use crate::board::{CallBoard, CallEnd, Timestamp};
 use crate::config::SessionConfig;
 use crate::ids::{AgentRequestId, AgentResponseId};
-use crate::limits::{self, MAX_MESSAGE_CHUNK_BYTES, MAX_PROGRESS_MESSAGE_BYTES};
+use crate::limits::{self, MAX_PROGRESS_MESSAGE_BYTES};
 use crate::message_stream::RecentMessageRedactors;
 use crate::outbox::{FirstReportTiming, Outbox, OutboxItem};
-use crate::sanitize::{Redactor, Secrets};
-use crate::terminals::TerminalPiece;
+use crate::sanitize::Secrets;
 use crate::title;
 use crate::usage::{SessionCallUsage, UpdateCounts};
 use permissions::SessionPermissions;
@@ -400,71 +401,6 @@ impl Session {
         terminals.iter().for_each(|terminal| self.board.forget_terminal(terminal));
     }
 
-    /// Opens a terminal. The terminal must be open before a call shows it. It ends at the latest with
-    /// the call that shows it, or with the call that has the same id.
-    pub fn announce_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
-        let patch = self.board.open_terminal(id, patch);
-        self.enqueue_terminal(id, patch, now);
-    }
-
-    /// Updates an open terminal, e.g. its command or size.
-    pub fn update_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
-        let patch = self.board.update_terminal(id, patch);
-        self.enqueue_terminal(id, patch, now);
-    }
-
-    /// Appends output to an open terminal.
-    pub fn append_terminal_output(&mut self, id: &TerminalId, bytes: &[u8], now: Timestamp) {
-        let patch = self.board.push_terminal_output(id, TerminalPiece::Bytes(bytes));
-        self.enqueue_terminal(id, patch, now);
-    }
-
-    /// Records that `bytes` bytes of an open terminal's output are missing at the current position.
-    pub fn record_terminal_output_gap(&mut self, id: &TerminalId, bytes: u64, now: Timestamp) {
-        let patch = self.board.push_terminal_output(id, TerminalPiece::Gap(bytes));
-        self.enqueue_terminal(id, patch, now);
-    }
-
-    /// Ends a terminal.
-    pub fn exit_terminal(&mut self, id: &TerminalId, exit: TerminalExit, now: Timestamp) {
-        let patch = self.board.exit_terminal(id, exit);
-        self.enqueue_terminal(id, patch, now);
-    }
-
-    /// Sends a chunk of a message.
-    ///
-    /// If the end of the chunk may be the beginning of a secret, that end is held back. The
-    /// held-back text is sent with the next chunk, or before the next item that must follow the
-    /// message.
-    pub fn send_message_chunk(&mut self, mut chunk: MessageChunk, now: Timestamp) {
-        let (before, text) = self.message_stream.redact_chunk(&chunk, self.board.secrets());
-        self.enqueue_chunk_in_pieces(before, now.monotonic);
-        chunk.text = text;
-        self.enqueue_chunk_in_pieces(Some(chunk), now.monotonic);
-    }
-
-    /// Enqueues text in chunks of limited size.
-    fn enqueue_chunk_in_pieces(&mut self, chunk: Option<MessageChunk>, at: Instant) {
-        for piece in chunk.into_iter().flat_map(message_pieces) {
-            let (item, not_first) = (OutboxItem::Chunk(piece), FirstReportTiming::NotFirst);
-            self.outbox.enqueue_or_merge(item, not_first, at);
-        }
-    }
-
-    /// Sends a plan, which may be empty.
-    pub fn send_plan(&mut self, mut plan: Plan, now: Timestamp) {
-        Redactor::new(self.secrets()).redact_plan(&mut plan);
-        self.enqueue_after_messages(OutboxItem::Plan(plan), FirstReportTiming::NotFirst, now);
-    }
-
-    /// Sends a part of the session's state. If several parts of the same kind wait, only the newest
-    /// part is sent.
-    pub fn send_state(&mut self, mut state: SessionStatePart, now: Timestamp) {
-        if Redactor::new(self.secrets()).redact_state(&mut state) {
-            self.enqueue_after_messages(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
-        }
-    }
-
     /// Ends a turn: ends its open calls, then enqueues the response to the prompt.
     pub fn end_turn(&mut self, turn: &TurnId, reason: CallEndReason, now: Timestamp) {
         self.remove_turn_rules();
@@ -630,49 +566,6 @@ impl Session {
         self.enqueue_after_messages(OutboxItem::ToolCall(id.clone(), patch), is_first, now);
         true
     }
-
-    /// Enqueues an item that must follow all earlier message text.
-    fn enqueue_after_messages(
-        &mut self,
-        item: OutboxItem,
-        is_first: FirstReportTiming,
-        now: Timestamp,
-    ) {
-        self.enqueue_after_messages_at(item, is_first, now.monotonic);
-    }
-
-    fn enqueue_after_messages_at(
-        &mut self,
-        item: OutboxItem,
-        is_first: FirstReportTiming,
-        at: Instant,
-    ) {
-        let before = self.message_stream.release_held_back_text();
-        self.enqueue_chunk_in_pieces(before, at);
-        self.outbox.enqueue_or_merge(item, is_first, at);
-    }
-
-    fn enqueue_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Timestamp) {
-        if let Some(patch) = patch {
-            self.outbox.enqueue_or_merge(
-                OutboxItem::Terminal(id.clone(), patch),
-                FirstReportTiming::NotFirst,
-                now.monotonic,
-            );
-        }
-    }
-}
-
-/// Splits a chunk into chunks of limited size. A model may send text of any length at once.
-fn message_pieces(chunk: MessageChunk) -> impl Iterator<Item = MessageChunk> {
-    let MessageChunk { role, message, text, .. } = chunk;
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let piece =
-            json::prefix_within_escaped_len(&text[at..], MAX_MESSAGE_CHUNK_BYTES).to_owned();
-        at += piece.len();
-        (!piece.is_empty()).then(|| MessageChunk::new(role, message.clone(), piece))
-    })
 }
 
 /// Formats a path relative to `cwd` if the path is inside `cwd`, and unchanged otherwise. Control

@@ -7,7 +7,8 @@ use acp_types::{
 };
 use serde_json::json;
 
-use super::{Session, message_pieces};
+use super::Session;
+use super::messages::message_pieces;
 use crate::board::Timestamp;
 use crate::outbox::OutboxItem;
 use crate::sanitize::{OmissionCounts, Redactor, StreamRedactor, sanitize_patch};
