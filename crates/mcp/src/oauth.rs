@@ -10,7 +10,9 @@ mod stored;
 mod tests;
 mod tokens;
 
-pub(crate) use authorized::{AuthorizedClient, login_error_text, start_error_text};
+pub(crate) use authorized::{
+    AuthorizedClient, http_answer_text, login_error_text, start_error_text,
+};
 pub use error::McpLoginError;
 pub use flow::McpLoginFlow;
 pub(crate) use tokens::ServerLogin;

@@ -466,3 +466,6 @@ impl std::fmt::Debug for ServersState {
         formatter.debug_struct("ServersState").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::client::ServerMessages;
 use crate::definition::{FirstDefinition, ToolDefinition};
 use crate::limits::{CLOSE_TIMEOUT, MAX_MESSAGE_BYTES};
-use crate::oauth::{ServerLogin, login_error_text, start_error_text};
+use crate::oauth::{ServerLogin, http_answer_text, login_error_text, start_error_text};
 use crate::requests::RunningCall;
 use crate::result::{read_unknown_result, to_tool_output};
 
@@ -325,6 +325,14 @@ impl ServerConnection {
                 ToolError::recoverable(ErrorCode::TimedOut, message)
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                // An answer of the server concerns one request only. The connection, and the other
+                // calls that use it, are not affected.
+                if !self.peer.is_transport_closed()
+                    && let Some(text) = http_answer_text(error)
+                {
+                    let message = format!("{tool} of the server {server} failed: {text}.");
+                    return ToolError::recoverable(ErrorCode::ServerError, message);
+                }
                 self.messages.report_lost();
                 let message = match (login, error) {
                     (None, _) => format!(

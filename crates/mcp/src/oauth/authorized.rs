@@ -134,6 +134,22 @@ pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static
     }
 }
 
+/// Returns how a server has answered a failed request, as the end of a sentence for the user.
+/// Returns `None` if there was no HTTP answer, or if the answer ended the MCP session. The
+/// connection can be used again only if this returns a text.
+pub(crate) fn http_answer_text(error: &(dyn Error + 'static)) -> Option<String> {
+    match http_error(error)? {
+        HttpError::HttpStatus(error) => {
+            Some(format!("it answers with {}", shown(&error.to_string())))
+        }
+        HttpError::Client(error) => Some(format!("it answers with HTTP {}", error.status()?)),
+        error @ (HttpError::UnexpectedServerResponse(_)
+        | HttpError::UnexpectedContentType(_)
+        | HttpError::ResponseBodyTooLarge { .. }) => Some(shown(&error.to_string())),
+        _ => None,
+    }
+}
+
 /// Returns the HTTP error that caused an error, if there is one.
 fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError> {
     let mut cause = Some(error);
