@@ -23,7 +23,8 @@ use rmcp::model::{
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::config::McpServerConfig;
@@ -54,8 +55,8 @@ struct MessageState {
     /// The pages that the user was sent to. The key is the server's id of a page, and the value is
     /// our id.
     open_pages: Mutex<BTreeMap<String, String>>,
-    /// Notified when a message could not be sent.
-    lost: Notify,
+    /// Cancelled when a message could not be sent.
+    lost: CancellationToken,
     /// Limits the requests that are handled at the same time.
     request_limit: Semaphore,
     /// Number of unanswered requests of the server to the user and to the model.
@@ -147,12 +148,17 @@ impl ServerMessages {
 
     /// Records that a message could not be sent. The server has then probably ended.
     pub(crate) fn report_lost(&self) {
-        self.0.lost.notify_one();
+        self.0.lost.cancel();
     }
 
     /// Waits until a message could not be sent.
     pub(crate) async fn lost(&self) {
-        self.0.lost.notified().await;
+        self.0.lost.cancelled().await;
+    }
+
+    /// Returns whether a message could not be sent.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.lost.is_cancelled()
     }
 
     /// Informs all calls that a message was too large and was cut. This message may be the result

@@ -97,6 +97,12 @@ impl McpServerConfig {
         }
     }
 
+    /// Returns whether a lost connection to the server is opened again. A program that has ended is
+    /// started again only if the user requests it.
+    pub(crate) fn reconnects(&self) -> bool {
+        matches!(self.transport, McpTransport::Http { .. })
+    }
+
     /// Creates a configuration with the default timeouts, without a sandbox and without a login.
     /// All tools of the server are used.
     #[must_use]

@@ -65,7 +65,8 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 /// Minimum time between two requests for the list of a server's tools.
 pub(crate) const LIST_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Maximum time that a request to the model waits for changed lists of tools.
+/// Maximum time that a request to the model waits for changed lists of tools, and for servers that
+/// are connected again.
 pub(crate) const LIST_WAIT: Duration = Duration::from_secs(1);
 
 /// Time that a server has to close its connection before its processes are ended.

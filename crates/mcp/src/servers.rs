@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use acp_tools::{DynTool, LiveTools};
 use acp_types::path::file_uri;
 use callboard_text::count_with_noun;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use rmcp::model::Implementation;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -74,7 +74,8 @@ struct ServersState {
     notices: Mutex<Vec<String>>,
     /// Locked while the state of a server changes and the tools are published.
     publishing: Mutex<()>,
-    /// Number of servers that are still starting.
+    /// Number of servers that are still starting. Receivers are notified of each change of a
+    /// server's state, also if the number stays the same.
     starting: watch::Sender<usize>,
 }
 
@@ -92,14 +93,33 @@ struct ServerEntry {
 
 impl ServerEntry {
     fn is_starting(&self) -> bool {
-        matches!(*lock(&self.state), EntryState::Starting)
+        matches!(*lock(&self.state), EntryState::Starting | EntryState::Reconnecting)
+    }
+
+    /// Returns whether the server has lost its connection and is being connected again.
+    fn is_reconnecting(&self) -> bool {
+        match &*lock(&self.state) {
+            EntryState::Reconnecting => true,
+            // The task of the server has not yet noticed the loss, or ends the old connection.
+            EntryState::Ready { server, .. } => {
+                self.config.reconnects() && server.messages.is_lost()
+            }
+            EntryState::Starting | EntryState::Failed { .. } => false,
+        }
     }
 }
 
 enum EntryState {
     Starting,
-    Ready { server: Arc<ServerConnection>, tools: Vec<Arc<ToolDefinition>> },
-    Failed { reason: String },
+    /// The server is connected again after its connection was lost.
+    Reconnecting,
+    Ready {
+        server: Arc<ServerConnection>,
+        tools: Vec<Arc<ToolDefinition>>,
+    },
+    Failed {
+        reason: String,
+    },
 }
 
 impl McpServers {
@@ -186,16 +206,27 @@ impl McpServers {
         drop(self.state.starting.subscribe().wait_for(|starting| *starting == 0).await);
     }
 
-    /// Waits until the lists of tools contain the changes that servers have reported. Waits for a
-    /// short time only.
+    /// Waits until the lists of tools contain the changes that servers have reported, and the tools
+    /// of servers that are connected again after their connection was lost. Waits for a short time
+    /// only.
     pub async fn wait_changes_listed(&self) {
+        let entries = &self.state.entries;
         let connected = |entry: &ServerEntry| match &*lock(&entry.state) {
-            EntryState::Ready { server, .. } => Some(server.messages.clone()),
+            EntryState::Ready { server, .. } if !server.messages.is_lost() => {
+                Some(server.messages.clone())
+            }
             _ => None,
         };
-        let messages: Vec<_> = self.state.entries.iter().filter_map(connected).collect();
+        let messages: Vec<_> = entries.iter().filter_map(connected).collect();
         let listed = join_all(messages.iter().map(ServerMessages::changes_listed));
-        drop(tokio::time::timeout(LIST_WAIT, listed).await);
+        drop(tokio::time::timeout(LIST_WAIT, join(listed, self.wait_reconnected())).await);
+    }
+
+    async fn wait_reconnected(&self) {
+        let mut starting = self.state.starting.subscribe();
+        let is_done = || !self.state.entries.iter().any(ServerEntry::is_reconnecting);
+        // The sender lives as long as this value.
+        drop(starting.wait_for(|_starting| is_done()).await);
     }
 
     /// Returns the names of the servers that are starting.
@@ -218,7 +249,7 @@ impl McpServers {
         let status = |entry: &ServerEntry| McpServerStatus {
             name: entry.config.name.clone(),
             state: match &*lock(&entry.state) {
-                EntryState::Starting => McpServerState::Starting,
+                EntryState::Starting | EntryState::Reconnecting => McpServerState::Starting,
                 EntryState::Ready { tools, .. } => {
                     McpServerState::Ready { tools: tools.iter().map(|tool| tool.info()).collect() }
                 }
@@ -288,8 +319,11 @@ impl ServersState {
                     () = entry.restart.notified() => {}
                     () = stop.cancelled() => return,
                 }
+                self.set_state(place, EntryState::Starting);
+            } else if !entry.is_starting() {
+                // The user has not requested this start.
+                self.set_state(place, EntryState::Reconnecting);
             }
-            self.set_state(place, EntryState::Starting);
         }
     }
 
@@ -349,7 +383,6 @@ impl ServersState {
     ) -> Result<(), Option<String>> {
         let ServerEntry { config, restart, .. } = &self.entries[place];
         let server_messages = server.messages().clone();
-        let is_program = matches!(config.transport, McpTransport::Stdio { .. });
         let mut is_first = true;
         loop {
             let changes = server.messages().reported_changes();
@@ -376,7 +409,7 @@ impl ServersState {
                     false => return Err(None),
                 },
                 // Starting the server again shows whether it can still be reached.
-                () = server_messages.lost(), if !is_program => return Ok(()),
+                () = server_messages.lost(), if config.reconnects() => return Ok(()),
                 () = restart.notified() => return Ok(()),
                 () = stop.cancelled() => return Ok(()),
             }
@@ -430,7 +463,7 @@ impl ServersState {
             self.publish_tools();
         }
         let starting = self.entries.iter().filter(|entry| entry.is_starting()).count();
-        self.starting.send_if_modified(|now| std::mem::replace(now, starting) != starting);
+        self.starting.send_replace(starting);
     }
 
     /// Offers the tools of all servers that are ready, in the order of the servers.

@@ -163,7 +163,7 @@ impl OfferedTools {
     }
 
     /// Before a request to the model, waits briefly for new tool lists of servers that have changed
-    /// their lists. Returns the notices about servers for the user.
+    /// their lists, and for servers that are connected again. Returns the notices about servers for the user.
     pub(crate) async fn settle_servers(&self, cancel: &CancellationToken) -> Vec<String> {
         let Some(servers) = &self.servers else { return Vec::new() };
         let _is_cancelled = cancel.run_until_cancelled(servers.wait_changes_listed()).await;

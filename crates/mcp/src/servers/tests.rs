@@ -1,7 +1,7 @@
 //! Tests of connections to servers over HTTP. The server runs in the process of the test.
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join};
+use futures::future::BoxFuture;
 use pretty_assertions::assert_eq;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use serde_json::{Value, json};
@@ -16,6 +16,8 @@ enum Answer {
     Result(Value),
     /// An HTTP status without a body.
     Status(u16),
+    /// The server closes the connection without an answer.
+    Close,
 }
 
 type Call = Arc<dyn Fn(String) -> BoxFuture<'static, Answer> + Send + Sync>;
@@ -85,6 +87,7 @@ impl HttpServer {
                 (200, json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string())
             }
             Answer::Status(status) => (status, String::new()),
+            Answer::Close => return,
         };
         let response = format!(
             "HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
@@ -164,4 +167,24 @@ async fn a_request_that_the_server_refuses_does_not_end_the_other_calls() {
         assert_eq!(server.count("initialize"), 1);
         servers.stop().await;
     }
+}
+
+#[tokio::test]
+async fn the_next_request_to_the_model_waits_for_a_server_that_reconnects() {
+    let server = HttpServer::new(async |tool: String| match &*tool {
+        "fail" => Answer::Close,
+        _ => empty_result(),
+    });
+    let servers = server.connect().await;
+    let failed = call(&connection(&servers), "fail").await.unwrap_err();
+    assert!(failed.contains("has failed, and is opened again: it cannot be reached"), "{failed}");
+    let start = Instant::now();
+    servers.wait_changes_listed().await;
+    // On a slow machine, the wait may end before the server is connected.
+    if start.elapsed() < LIST_WAIT {
+        assert_eq!(server.count("initialize"), 2);
+        assert_eq!(connection(&servers).name, "docs");
+        assert_eq!(call(&connection(&servers), "echo").await.map(drop), Ok(()));
+    }
+    servers.stop().await;
 }
