@@ -7,10 +7,14 @@ use std::sync::Arc;
 use callboard_process::{PipedCommand, PipedProgram, PipedStreams, env};
 use callboard_text::escape_invisible;
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::service::{RoleClient, RunningService, serve_client_with_ct};
+use rmcp::model::{
+    CustomResult, ListToolsRequest, ListToolsResult, PaginatedRequestParams, ServerResult, Tool,
+};
+use rmcp::service::{RoleClient, RunningService, ServiceError, serve_client_with_ct};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -46,6 +50,14 @@ struct ServerProgram {
     stderr: StderrTail,
 }
 
+/// A page of the list of a server's tools.
+struct ToolPage {
+    tools: Vec<Tool>,
+    /// Number of tools whose definition cannot be decoded.
+    malformed: usize,
+    next_cursor: Option<String>,
+}
+
 /// The tools of a server, and the numbers of tools that were left out.
 #[derive(Default)]
 pub(crate) struct ListedTools {
@@ -54,6 +66,8 @@ pub(crate) struct ListedTools {
     pub(crate) left_out: usize,
     /// Number of tools with an invalid name.
     pub(crate) misnamed: usize,
+    /// Number of tools whose definition cannot be decoded.
+    pub(crate) malformed: usize,
 }
 
 impl RunningServer {
@@ -139,8 +153,13 @@ impl RunningServer {
         }
     }
 
-    /// Lists the tools of the server. If this fails, returns the reason.
+    /// Lists the tools of the server. A server that does not declare the capability `tools` has no
+    /// tools, and is not asked. If listing fails, returns the reason.
     pub(crate) async fn list_tools(&self, config: &McpServerConfig) -> Result<ListedTools, String> {
+        let info = self.service.peer_info();
+        if info.is_some_and(|info| info.capabilities.tools.is_none()) {
+            return Ok(ListedTools::default());
+        }
         let listed = timeout(config.startup_timeout, self.list_all_pages(config)).await;
         listed.unwrap_or_else(|_elapsed| Err("it does not list its tools".to_owned()))
     }
@@ -149,12 +168,11 @@ impl RunningServer {
         let (mut listed, address) = (ListedTools::default(), config.address());
         let mut cursor = None;
         for _ in 0..MAX_SERVER_TOOLS {
-            let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
-            let page = self.service.list_tools(Some(params)).await;
-            let page = page.map_err(|error| match &self.login {
+            let page = self.list_page(cursor).await.map_err(|error| match &self.login {
                 Some(login) => start_error_text(login, &error),
                 None => escape_invisible(&error.to_string()),
             })?;
+            listed.malformed += page.malformed;
             let wanted = page.tools.iter().filter(|tool| config.tools.contains(&tool.name));
             for tool in wanted {
                 if !is_tool_name(&tool.name) {
@@ -171,6 +189,27 @@ impl RunningServer {
             }
         }
         Err("its list of tools has too many pages".to_owned())
+    }
+
+    async fn list_page(&self, cursor: Option<String>) -> Result<ToolPage, ServiceError> {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        match self.service.list_tools(Some(params.clone())).await {
+            Ok(page) => {
+                let ListToolsResult { tools, next_cursor, .. } = page;
+                Ok(ToolPage { tools, malformed: 0, next_cursor })
+            }
+            // The SDK cannot decode the page, and does not return it. One malformed tool must not
+            // hide the others, so request the page again, without a type.
+            Err(ServiceError::UnexpectedResponse) => {
+                let request = ListToolsRequest::with_param(params);
+                match self.service.send_request(request.into()).await? {
+                    ServerResult::CustomResult(CustomResult(page)) => ToolPage::decode(page),
+                    _ => None,
+                }
+                .ok_or(ServiceError::UnexpectedResponse)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the messages of the server.
@@ -241,6 +280,18 @@ impl RunningServer {
             call_timeout: config.call_timeout,
             login: self.login.clone(),
         }
+    }
+}
+
+impl ToolPage {
+    /// Decodes each tool of a page separately. Returns `None` if the page has no list of tools.
+    fn decode(mut page: Value) -> Option<Self> {
+        let Value::Array(all) = page.get_mut("tools")?.take() else { return None };
+        let count = all.len();
+        let decoded = all.into_iter().filter_map(|tool| serde_json::from_value(tool).ok());
+        let tools: Vec<Tool> = decoded.collect();
+        let next_cursor = page["nextCursor"].as_str().map(str::to_owned);
+        Some(Self { malformed: count - tools.len(), tools, next_cursor })
     }
 }
 

@@ -417,7 +417,7 @@ impl ServersState {
     }
 
     fn offer_list(&self, place: usize, server: ServerConnection, listed: ListedTools) {
-        let ListedTools { tools, left_out, misnamed } = listed;
+        let ListedTools { tools, left_out, misnamed, malformed } = listed;
         let name = &server.name;
         if left_out > 0 {
             let notice =
@@ -431,6 +431,13 @@ impl ServersState {
                     "The MCP server {name} has tools with invalid names: {misnamed} are left out."
                 ),
             );
+        }
+        if malformed > 0 {
+            let notice = format!(
+                "The MCP server {name} has tools with malformed definitions: {malformed} are left \
+                 out."
+            );
+            self.add_notice(place, notice);
         }
         self.set_state(place, EntryState::Ready { server: Arc::new(server), tools });
     }

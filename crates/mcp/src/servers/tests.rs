@@ -188,3 +188,38 @@ async fn the_next_request_to_the_model_waits_for_a_server_that_reconnects() {
     }
     servers.stop().await;
 }
+
+fn tool_names(servers: &McpServers) -> Vec<String> {
+    match &servers.statuses()[0].state {
+        McpServerState::Ready { tools } => tools.iter().map(|tool| tool.name.clone()).collect(),
+        state => panic!("{state:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_the_capability_of_tools_runs_without_tools() {
+    let mut server = HttpServer::new(async |_| empty_result());
+    server.capabilities = json!({"prompts": {}});
+    let servers = server.connect().await;
+    assert_eq!(tool_names(&servers), [""; 0]);
+    assert_eq!((server.count("initialize"), server.count("tools/list")), (1, 0));
+    servers.stop().await;
+}
+
+#[tokio::test]
+async fn a_malformed_tool_does_not_hide_the_other_tools() {
+    let mut server = HttpServer::new(async |_| empty_result());
+    let tool = |name: &str, schema: Value| json!({"name": name, "inputSchema": schema});
+    server.tools = json!([
+        tool("echo", json!({"type": "object"})),
+        tool("wrong", json!("no schema")),
+        {"title": "A tool without a name"},
+        7,
+        tool("look", json!({})),
+    ]);
+    let servers = server.connect().await;
+    assert_eq!(tool_names(&servers), ["echo", "look"]);
+    let expected = "The MCP server docs has tools with malformed definitions: 3 are left out.";
+    assert_eq!(servers.take_notices(), [expected]);
+    servers.stop().await;
+}
