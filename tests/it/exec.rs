@@ -335,6 +335,19 @@ async fn piped_input_is_context_for_the_model() {
     assert!(asked(2).contains("Standard input:\\n```\\nlate\\n```"), "{}", asked(2));
 }
 
+#[test]
+fn piped_input_is_no_argument_of_a_slash_command() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("answer.jsonl"), r#"{"text":"Hello."}"#).unwrap();
+    let model = ["exec", "--model", "script:answer.jsonl"];
+    assert_eq!(run(&scratch, &[], &[&model[..], &["hi"]].concat()).0, Some(0));
+    let args = [&model[..], &["--continue", "/fork 1"]].concat();
+    let file = fs::File::open(scratch.path("notes.txt")).unwrap();
+    let (exit, out, err) = outcome(command(&scratch, &[], &args).stdin(file).output().unwrap());
+    assert_eq!(exit, Some(0), "{out}{err}");
+    assert!(out.contains("Stored a copy of this session"), "{out}{err}");
+}
+
 /// Starts an HTTP server that runs until the test process ends. `answer` gets the head of each
 /// request and whether its key is correct. Returns the address.
 fn serve(answer: impl Fn(&str, bool) -> (u16, String) + Send + 'static) -> String {

@@ -184,16 +184,16 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     if prompt.trim().is_empty() {
         return Err(print_unusable_error("the prompt is empty"));
     }
-    if !agent.is_command(&prompt)
-        && let Some(why) = model.prompt_error(&prompt)
-    {
+    let is_slash_command = agent.is_command(&prompt);
+    if !is_slash_command && let Some(why) = model.prompt_error(&prompt) {
         let name = model.name();
         let all = format!("Run `callboard exec --model {name} help` to list the commands.");
         return Err(print_unusable_error(&format!("{why} {all}")));
     }
     let is_commands = model.capabilities().commands;
     let mut prompt = vec![ContentBlock::from(prompt)];
-    if !is_piped && !is_commands {
+    // No model reads a slash command, so the context would become a part of its argument.
+    if !is_piped && !is_commands && !is_slash_command {
         let notify =
             |note: PipedInputNote| OutputStream::stderr().print_line(&format!("callboard: {note}"));
         let reading = tokio::task::spawn_blocking(move || read_context_from_stdin(notify)).await;
