@@ -262,6 +262,15 @@ pub fn url_password(url: &str) -> Option<&str> {
     (is_scheme && !password.is_empty()).then_some(password)
 }
 
+/// Returns the secrets in the value of an HTTP header: the value, and the credentials without their
+/// scheme if the value has the form `SCHEME CREDENTIALS` (RFC 9110, section 11.4), e.g. `Bearer
+/// TOKEN`. A program may show the credentials alone.
+pub fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
+    let parts = value.trim().split_once(char::is_whitespace);
+    let credentials = parts.map(|(_scheme, credentials)| credentials.trim_start());
+    std::iter::once(value).chain(credentials)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,6 +369,19 @@ mod tests {
         assert_eq!((&*env["HTTPS_PROXY"], &*env["TERM"]), ("x", "xterm-256color"));
         // `PATH`, and the settings for git.
         assert_eq!(env.len(), FIXED_VARIABLES.len() + 2 + 3, "{env:?}");
+    }
+
+    #[test]
+    fn the_credentials_of_a_header_are_a_secret_without_their_scheme() {
+        for (value, expected) in [
+            ("hunter2hunter2", &["hunter2hunter2"][..]),
+            ("Bearer hunter2", &["Bearer hunter2", "hunter2"]),
+            (" Basic  aHVudGVyMg== ", &[" Basic  aHVudGVyMg== ", "aHVudGVyMg=="]),
+            ("Digest a=1, b=2", &["Digest a=1, b=2", "a=1, b=2"]),
+            ("", &[""]),
+        ] {
+            assert_eq!(header_secrets(value).collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use acp_mcp::{
 use acp_tools::{Context, LiveTools, Registry};
 use agent_client_protocol::v1::schema::{ClientCapabilities, McpServer};
 use callboard_models::{TokenUsage, ToolSpec};
-use callboard_process::env::is_secret;
+use callboard_process::env::{header_secrets, is_secret};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::SERVER_NOTICE_DELAY;
@@ -192,29 +192,32 @@ fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
 }
 
 /// Returns the configurations of the servers that a client names, and notices about servers that
-/// cannot be used. Adds values of variables and headers to `secrets` if the values look secret.
+/// cannot be used. Adds the secrets in values of variables and headers to `secrets` if their names
+/// or values look secret.
 pub(crate) fn server_configs(
     servers: Vec<McpServer>,
     secrets: &LiveSecrets,
 ) -> (Vec<McpServerConfig>, Vec<String>) {
-    let redact = |name: &str, value: &str| {
-        let header = name.replace('-', "_");
-        if is_secret(&header, value) || header.eq_ignore_ascii_case("authorization") {
-            secrets.add(value);
-        }
+    let looks_secret = |name: &str, value: &str| {
+        let name = name.replace('-', "_");
+        is_secret(&name, value) || name.to_ascii_lowercase().ends_with("authorization")
     };
     let (mut configs, mut notices) = (Vec::new(), Vec::new());
     for server in servers {
         match server {
             McpServer::Stdio(server) => {
-                server.env.iter().for_each(|it| redact(&it.name, &it.value));
+                let secret = server.env.iter().filter(|it| looks_secret(&it.name, &it.value));
+                secret.for_each(|it| secrets.add(&it.value));
                 let env = server.env.into_iter().map(|it| (it.name, it.value)).collect();
                 let command = server.command.to_string_lossy().into_owned();
                 let transport = McpTransport::Stdio { command, args: server.args, env, cwd: None };
                 configs.push(McpServerConfig::new(server.name, transport));
             }
             McpServer::Http(server) => {
-                server.headers.iter().for_each(|it| redact(&it.name, &it.value));
+                let headers = server.headers.iter();
+                let secret = headers.filter(|it| looks_secret(&it.name, &it.value));
+                let values = secret.flat_map(|it| header_secrets(&it.value));
+                values.for_each(|value| secrets.add(value));
                 let headers = server.headers.into_iter().map(|it| (it.name, it.value)).collect();
                 let transport = McpTransport::Http { url: server.url, headers };
                 configs.push(McpServerConfig::new(server.name, transport));
@@ -227,4 +230,32 @@ pub(crate) fn server_configs(
         }
     }
     (configs, notices)
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v1::schema::{HttpHeader, McpServerHttp};
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn with_header(name: &str, value: &str) -> Vec<McpServer> {
+        let header = HttpHeader::new(name, value);
+        vec![McpServer::Http(McpServerHttp::new("docs", "https://a/").headers(vec![header]))]
+    }
+
+    #[test]
+    fn a_token_in_a_header_is_redacted_without_its_scheme() {
+        for (name, value, redacted) in [
+            ("Authorization", "Bearer letters-only", true),
+            ("Proxy-Authorization", "Custom letters-only", true),
+            ("X-Api-Key", "letters-only", true),
+            ("X-Name", "The letters-only", false),
+        ] {
+            let secrets = LiveSecrets::from_env([]);
+            drop(server_configs(with_header(name, value), &secrets));
+            let shown = secrets.current().redact("It is letters-only.").into_owned();
+            assert_eq!(shown == "It is [redacted].", redacted, "{name}: {shown}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_mcp::{McpLogin, McpLoginClient, McpServerConfig, McpTransport};
-use callboard_process::env::{is_secret, url_password};
+use callboard_process::env::{header_secrets, is_secret, url_password};
 use serde::Deserialize;
 
 use super::SourcedValue;
@@ -172,10 +172,11 @@ impl McpServerSection {
         passed.chain(self.env.clone()).collect()
     }
 
-    /// Returns the headers whose variables are set. Their values are redacted in all later output.
+    /// Returns the headers whose variables are set. Their secrets are redacted in all later output.
     fn headers(&self, name: &str, env: &[(String, String)]) -> Vec<(String, String)> {
         let header = |(header, variable): (&String, &String)| {
             let value = env_secret(env, variable, &format!("mcp_servers.{name}.headers_env"))?;
+            header_secrets(&value).for_each(secrets::add_to_redact);
             Some((header.clone(), value))
         };
         self.headers_env.iter().filter_map(header).collect()

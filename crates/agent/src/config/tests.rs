@@ -6,6 +6,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 
 use super::{Config, ConfigRow, Flags, config_file_path};
+use crate::secrets::process_secrets;
 use callboard_runtime::{PermissionMode, SessionRetention};
 
 const FILE: &str = "/c/config.toml";
@@ -333,4 +334,15 @@ key_env = 'KEY'
     }
     let rows = config.display_rows();
     assert!(!format!("{rows:?}").contains("k-123"), "{rows:?}");
+}
+
+#[test]
+fn a_token_of_a_server_is_redacted_without_its_scheme() {
+    let file = "[mcp_servers.two]
+url = 'https://two.example/mcp'
+headers_env = { Authorization = 'LOGIN' }
+";
+    config(file, &[("LOGIN", "Bearer letters-of-a-header")], Flags::default()).unwrap();
+    let shown = process_secrets().redact("It is letters-of-a-header.").into_owned();
+    assert_eq!(shown, "It is [redacted].");
 }
