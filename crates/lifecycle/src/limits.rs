@@ -42,6 +42,14 @@ pub(crate) const MAX_SECRETS: usize = 256;
 /// counted. Each byte of a secret costs about 200 bytes of memory.
 pub(crate) const MAX_SECRETS_BYTES: usize = 32 * 1024;
 
+/// Maximum number of temporary secrets to search for, e.g. of access tokens, in addition to
+/// [`MAX_SECRETS`]. If there are more, the oldest are forgotten.
+pub(crate) const MAX_TEMPORARY_SECRETS: usize = 256;
+
+/// Maximum total size of the temporary secrets, in bytes, in addition to [`MAX_SECRETS_BYTES`]. If
+/// there are more, the oldest are forgotten.
+pub(crate) const MAX_TEMPORARY_SECRETS_BYTES: usize = 32 * 1024;
+
 /// Minimum size of a secret, in bytes. Shorter values are not redacted.
 pub(crate) const MIN_SECRET_BYTES: usize = 8;
 

@@ -64,6 +64,10 @@ pub trait McpLoginStore: fmt::Debug + Send + Sync {
 
     /// Receives each secret of a used login, so that the agent can redact the secret.
     fn redact(&self, secret: &str);
+
+    /// Receives each secret that a renewal has replaced. The agent need not redact it as long as
+    /// the others. The secret may be valid for a short time, e.g. for another connection.
+    fn mark_replaced(&self, _secret: &str) {}
 }
 
 impl McpLogin {

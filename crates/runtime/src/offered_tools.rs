@@ -207,7 +207,7 @@ pub(crate) fn server_configs(
         match server {
             McpServer::Stdio(server) => {
                 let secret = server.env.iter().filter(|it| looks_secret(&it.name, &it.value));
-                secret.for_each(|it| secrets.add(&it.value));
+                secret.for_each(|it| secrets.add_temporary(&it.value));
                 let env = server.env.into_iter().map(|it| (it.name, it.value)).collect();
                 let command = server.command.to_string_lossy().into_owned();
                 let transport = McpTransport::Stdio { command, args: server.args, env, cwd: None };
@@ -217,7 +217,7 @@ pub(crate) fn server_configs(
                 let headers = server.headers.iter();
                 let secret = headers.filter(|it| looks_secret(&it.name, &it.value));
                 let values = secret.flat_map(|it| header_secrets(&it.value));
-                values.for_each(|value| secrets.add(value));
+                values.for_each(|value| secrets.add_temporary(value));
                 let headers = server.headers.into_iter().map(|it| (it.name, it.value)).collect();
                 let transport = McpTransport::Http { url: server.url, headers };
                 configs.push(McpServerConfig::new(server.name, transport));
@@ -256,6 +256,20 @@ mod tests {
             drop(server_configs(with_header(name, value), &secrets));
             let shown = secrets.current().redact("It is letters-only.").into_owned();
             assert_eq!(shown == "It is [redacted].", redacted, "{name}: {shown}");
+        }
+    }
+
+    #[test]
+    fn the_key_of_each_new_session_is_redacted() {
+        let secrets =
+            LiveSecrets::from_env([("API_KEY".to_owned(), "of-the-environment".to_owned())]);
+        secrets.add("of-the-configuration");
+        for number in 0..50 {
+            let key = format!("{number:04}{}", "x".repeat(1496));
+            drop(server_configs(with_header("X-Api-Key", &key), &secrets));
+            let text = format!("{key} of-the-environment of-the-configuration");
+            let shown = secrets.current().redact(&text).into_owned();
+            assert_eq!(shown, "[redacted] [redacted] [redacted]", "{number}");
         }
     }
 }

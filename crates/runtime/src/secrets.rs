@@ -14,8 +14,8 @@ use callboard_process::env::{is_secret, url_password};
 pub struct LiveSecrets(Arc<SharedSecrets>);
 
 struct SharedSecrets {
-    /// Number of secrets that were added after the start.
-    learnt_count: AtomicUsize,
+    /// Number of changes after the start.
+    generation: AtomicUsize,
     /// The secrets. The environment is searched for secrets when they are first needed, so that
     /// `initialize` does not wait for the search.
     known: LazyLock<RwLock<KnownSecrets>, InitSecretsFn>,
@@ -25,7 +25,7 @@ type InitSecretsFn = Box<dyn FnOnce() -> RwLock<KnownSecrets> + Send>;
 
 struct KnownSecrets {
     all: Secrets,
-    /// Secrets that were added after the start, and are not from the environment.
+    /// Permanent secrets that were added after the start.
     learnt: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl LiveSecrets {
     pub fn from_env(env: impl IntoIterator<Item = (String, String)> + Send + 'static) -> Self {
         let make = move || RwLock::new(KnownSecrets { all: env_secrets(env), learnt: Vec::new() });
         let known = LazyLock::new(Box::new(make) as InitSecretsFn);
-        Self(Arc::new(SharedSecrets { learnt_count: AtomicUsize::new(0), known }))
+        Self(Arc::new(SharedSecrets { generation: AtomicUsize::new(0), known }))
     }
 
     /// Returns all secrets that are currently known to the agent.
@@ -45,15 +45,33 @@ impl LiveSecrets {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
-    /// Adds a secret. Open sessions redact the secret, beginning with their next request to a
-    /// model.
+    /// Adds a secret that is used until the process ends, e.g. from the configuration. Open sessions
+    /// redact the secret, beginning with their next request to a model.
     pub fn add(&self, secret: &str) {
+        self.update(|known| {
+            if known.learnt.iter().all(|other| other != secret) {
+                known.learnt.push(secret.to_owned());
+                known.all = known.all.with_values([secret]);
+            }
+        });
+    }
+
+    /// Adds a secret that may be replaced, or is used by one session only, e.g. an access token. If
+    /// there are too many, the [oldest are forgotten](Secrets::with_temporary_value).
+    pub fn add_temporary(&self, secret: &str) {
+        self.update(|known| known.all = known.all.with_temporary_value(secret));
+    }
+
+    /// Records that a temporary secret was replaced by a newer one. If there are too many secrets,
+    /// it is [forgotten first](Secrets::with_replaced_value).
+    pub fn mark_replaced(&self, secret: &str) {
+        self.update(|known| known.all = known.all.with_replaced_value(secret));
+    }
+
+    fn update(&self, change: impl FnOnce(&mut KnownSecrets)) {
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.learnt.iter().all(|other| other != secret) {
-            known.learnt.push(secret.to_owned());
-            known.all = known.all.with_values([secret]);
-            self.0.learnt_count.store(known.learnt.len(), Ordering::Release);
-        }
+        change(&mut known);
+        self.0.generation.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -76,20 +94,20 @@ fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
 pub(crate) struct SessionSecrets {
     handle: SessionHandle,
     live: LiveSecrets,
-    /// Number of added secrets that the session already redacts.
-    hidden_count: AtomicUsize,
+    /// Generation of the secrets that the session redacts.
+    generation: AtomicUsize,
 }
 
 impl SessionSecrets {
     pub(crate) fn new(handle: SessionHandle, live: LiveSecrets) -> Self {
-        Self { handle, live, hidden_count: AtomicUsize::new(0) }
+        Self { handle, live, generation: AtomicUsize::new(0) }
     }
 
-    /// Passes new secrets to the session, i.e. secrets that were added since the last call of this
-    /// method. Without new secrets, this method costs almost nothing.
+    /// Passes the secrets to the session if they have changed since the last call of this method.
+    /// Otherwise, this method costs almost nothing.
     pub(crate) fn apply_learnt_secrets(&self) {
-        let learnt = self.live.0.learnt_count.load(Ordering::Acquire);
-        if self.hidden_count.swap(learnt, Ordering::AcqRel) != learnt {
+        let generation = self.live.0.generation.load(Ordering::Acquire);
+        if self.generation.swap(generation, Ordering::AcqRel) != generation {
             self.handle.update(|session, _| session.set_secrets(self.live.current()));
         }
     }

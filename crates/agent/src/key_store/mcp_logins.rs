@@ -63,7 +63,11 @@ impl McpLoginStore for KeyStore {
     }
 
     fn redact(&self, secret: &str) {
-        secrets::add_to_redact(secret);
+        secrets::PROCESS_SECRETS.add_temporary(secret);
+    }
+
+    fn mark_replaced(&self, secret: &str) {
+        secrets::PROCESS_SECRETS.mark_replaced(secret);
     }
 }
 

@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::automaton::{Automaton, ScanResult};
 use super::{REDACTION_MARKER, Redactor, encoded_forms};
-use crate::limits::{MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MIN_SECRET_BYTES};
+use crate::limits::{
+    MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MAX_TEMPORARY_SECRETS,
+    MAX_TEMPORARY_SECRETS_BYTES, MIN_SECRET_BYTES,
+};
 
 /// Values that must never be shown: keys, tokens, passwords. Cheap to clone.
 ///
@@ -28,9 +32,14 @@ use crate::limits::{MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MIN_
 #[derive(Clone, Default)]
 pub struct Secrets {
     automaton: Option<Arc<Automaton>>,
-    /// All values, including the values that exceed the limits and are not searched for.
+    /// All permanent values, including the values that exceed the limits and are not searched for.
     values: Arc<[String]>,
+    /// The temporary values, in the order in which they are kept. The first is the newest.
+    temporary: Arc<[String]>,
+    /// Number of permanent values that exceed the limits.
     omitted: usize,
+    /// Number of temporary values that were ignored because of their length.
+    too_long: usize,
 }
 
 impl Secrets {
@@ -42,10 +51,17 @@ impl Secrets {
     /// [`omitted_count`](Self::omitted_count) counts the values that exceed these limits.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        let long = |value: &String| {
-            value.len() >= MIN_SECRET_BYTES && !REDACTION_MARKER.contains(&**value)
-        };
-        let values = values.into_iter().map(|value| value.as_ref().trim().to_owned()).filter(long);
+        Self::default().with_all_values(values, Arc::default())
+    }
+
+    /// Replaces the permanent and the temporary values.
+    fn with_all_values(
+        &self,
+        values: impl IntoIterator<Item = impl AsRef<str>>,
+        temporary: Arc<[String]>,
+    ) -> Self {
+        let values = values.into_iter().map(|value| value.as_ref().trim().to_owned());
+        let values = values.filter(|value| is_searchable(value));
         let mut values = Vec::from_iter(values.collect::<BTreeSet<_>>());
         values.sort_by_key(String::len);
         let mut room = MAX_SECRETS_BYTES;
@@ -55,16 +71,60 @@ impl Secrets {
             is_taken
         });
         let taken = taken.count();
-        let known = values[..taken].iter().flat_map(|value| encoded_forms::encoded_forms(value));
-        let automaton = (taken > 0).then(|| Arc::new(Automaton::new(known)));
-        Self { automaton, omitted: values.len() - taken, values: values.into() }
+        let known = values[..taken].iter().chain(&*temporary);
+        let known: Vec<_> = known.flat_map(|value| encoded_forms::encoded_forms(value)).collect();
+        let automaton = (!known.is_empty()).then(|| Arc::new(Automaton::new(known)));
+        let omitted = values.len() - taken;
+        Self { automaton, values: values.into(), temporary, omitted, too_long: self.too_long }
     }
 
     /// Returns a set of these secrets and further secrets, with the limits of [`new`](Self::new).
     #[must_use]
     pub fn with_values(&self, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let values = values.into_iter().map(|value| value.as_ref().to_owned());
-        Self::new(self.values.iter().cloned().chain(values))
+        let values = self.values.iter().cloned().chain(values);
+        self.with_all_values(values, self.temporary.clone())
+    }
+
+    /// Returns a set of these secrets and a temporary secret, e.g. an access token. If the set
+    /// already contains the secret, the secret counts as newer than all others.
+    ///
+    /// In addition to the values of [`new`](Self::new), at most 256 temporary values of 32 KiB in
+    /// total are used, beginning with the newest. Older values are forgotten. A single value of
+    /// more than 32 KiB is ignored, and counted by [`omitted_count`](Self::omitted_count).
+    #[must_use]
+    pub fn with_temporary_value(&self, value: &str) -> Self {
+        let value = value.trim();
+        if !is_searchable(value) {
+            return self.clone();
+        }
+        if value.len() > MAX_TEMPORARY_SECRETS_BYTES {
+            return Self { too_long: self.too_long + 1, ..self.clone() };
+        }
+        let others = self.temporary.iter().filter(|other| *other != value).cloned();
+        let mut temporary = Vec::from_iter(iter::once(value.to_owned()).chain(others));
+        if temporary.len() == self.temporary.len() {
+            return Self { temporary: temporary.into(), ..self.clone() };
+        }
+        temporary.truncate(MAX_TEMPORARY_SECRETS);
+        let mut room = MAX_TEMPORARY_SECRETS_BYTES;
+        let kept = temporary.iter().take_while(|value| {
+            let is_kept = value.len() <= room;
+            room = room.saturating_sub(value.len());
+            is_kept
+        });
+        temporary.truncate(kept.count());
+        self.with_all_values(&*self.values, temporary.into())
+    }
+
+    /// Returns the same set after a temporary secret was replaced by a newer one. The replaced
+    /// secret is still searched for, because it may be valid for a while. If the limits are
+    /// reached, it is forgotten before the others.
+    #[must_use]
+    pub fn with_replaced_value(&self, value: &str) -> Self {
+        let is_replaced = |other: &&String| **other == value.trim();
+        let (replaced, others): (Vec<_>, Vec<_>) = self.temporary.iter().partition(is_replaced);
+        Self { temporary: others.into_iter().chain(replaced).cloned().collect(), ..self.clone() }
     }
 
     /// Returns whether there are no secrets to search for.
@@ -76,7 +136,7 @@ impl Secrets {
     /// Returns the number of values that exceed the limits and are not searched for.
     #[must_use]
     pub fn omitted_count(&self) -> usize {
-        self.omitted
+        self.omitted + self.too_long
     }
 
     /// Redacts known secrets, passwords in URLs, and credentials after `Authorization` or `Bearer`
@@ -110,6 +170,10 @@ impl Secrets {
     }
 }
 
+fn is_searchable(value: &str) -> bool {
+    value.len() >= MIN_SECRET_BYTES && !REDACTION_MARKER.contains(value)
+}
+
 impl fmt::Debug for Secrets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Secrets").finish_non_exhaustive()
@@ -118,6 +182,8 @@ impl fmt::Debug for Secrets {
 
 #[cfg(test)]
 mod tests {
+    use pretty_assertions::assert_eq;
+
     use super::Secrets;
 
     #[test]
@@ -146,6 +212,47 @@ mod tests {
         );
         let long = "x".repeat(40_000);
         assert_eq!(Secrets::new(["12345678", &long]).omitted_count(), 1);
+    }
+
+    /// Returns a secret of 1,500 bytes.
+    fn token(number: usize) -> String {
+        format!("{number:04}{}", "x".repeat(1496))
+    }
+
+    #[test]
+    fn the_newest_temporary_secrets_are_kept() {
+        let mut secrets = Secrets::new(["permanent-key"]).with_temporary_value(&token(0));
+        for number in 1..50 {
+            secrets = secrets.with_temporary_value(&token(number)).with_temporary_value(&token(0));
+            assert_eq!(secrets.redact(&token(number)), "[redacted]", "{number}");
+            assert_eq!(secrets.temporary.len(), (number + 1).min(21));
+        }
+        // Token 0 was added again, so it is not old. Permanent secrets are never forgotten.
+        for (text, is_hidden) in [
+            (token(0), true),
+            (token(29), false),
+            (token(30), true),
+            ("permanent-key".to_owned(), true),
+        ] {
+            assert_eq!(secrets.redact(&text) == "[redacted]", is_hidden, "{text}");
+        }
+        let many = (0..300).map(|number| format!("secret-{number}"));
+        let many = many.fold(Secrets::default(), |all, value| all.with_temporary_value(&value));
+        assert_eq!((many.temporary.len(), many.omitted_count()), (256, 0));
+        let with_long = secrets.with_temporary_value(&"x".repeat(40_000)).with_values(["12345678"]);
+        assert_eq!((with_long.temporary.len(), with_long.omitted_count()), (21, 1));
+    }
+
+    #[test]
+    fn a_replaced_secret_is_forgotten_first() {
+        let tokens = (0..21).map(token);
+        let all = tokens.fold(Secrets::default(), |all, value| all.with_temporary_value(&value));
+        let replaced = all.with_replaced_value(&token(20)).with_replaced_value("unknown");
+        assert_eq!(replaced.redact(&token(20)), "[redacted]");
+        let next = replaced.with_temporary_value(&token(21));
+        for (number, is_hidden) in [(0, true), (20, false), (21, true)] {
+            assert_eq!(next.redact(&token(number)) == "[redacted]", is_hidden, "{number}");
+        }
     }
 
     #[test]

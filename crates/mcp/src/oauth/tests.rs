@@ -80,6 +80,8 @@ fn browser() -> reqwest::Client {
 struct MemoryStore {
     logins: Mutex<BTreeMap<String, String>>,
     redacted: Mutex<Vec<String>>,
+    /// The secrets that were replaced.
+    replaced: Mutex<Vec<String>>,
     /// Whether saving a login fails.
     is_full: AtomicBool,
 }
@@ -103,6 +105,10 @@ impl McpLoginStore for MemoryStore {
 
     fn redact(&self, secret: &str) {
         lock(&self.redacted).push(secret.to_owned());
+    }
+
+    fn mark_replaced(&self, secret: &str) {
+        lock(&self.replaced).push(secret.to_owned());
     }
 }
 
@@ -213,6 +219,24 @@ async fn parallel_calls_renew_a_refused_token_once() {
     server.post("/expire").await;
     connect(&config).await.unwrap().end().await;
     assert_eq!(server.count("refresh").await, 2);
+}
+
+#[tokio::test]
+async fn the_tokens_before_a_renewal_are_marked_as_replaced() {
+    let (server, store, config, running) = logged_in().await;
+    let tokens = |login: &Value| {
+        let tokens = &login["credentials"]["token_response"];
+        ["access_token", "refresh_token"].map(|name| tokens[name].as_str().unwrap().to_owned())
+    };
+    let before = tokens(&store.login());
+    let connected = running.connection_for_calls(&config);
+    assert_eq!(call(&connected, 1).await, [""; 0]);
+    assert_eq!(*lock(&store.replaced), [""; 0]);
+    server.post("/expire").await;
+    assert_eq!(call(&connected, 1).await, [""; 0]);
+    assert_ne!(tokens(&store.login()), before);
+    assert_eq!(*lock(&store.replaced), before);
+    running.end().await;
 }
 
 #[tokio::test]

@@ -169,6 +169,11 @@ impl ServerLogin {
             tokens.failure = refreshed.as_ref().err().cloned();
             let (stored, replaced) = refreshed?;
             let token = stored.access_token().to_owned();
+            if let (Some(login), Some(old)) = (&self.login, &tokens.stored) {
+                let is_replaced = |secret: &&str| stored.secrets().all(|other| other != *secret);
+                let replaced = old.secrets().filter(is_replaced);
+                replaced.for_each(|secret| login.store.mark_replaced(secret));
+            }
             tokens.stored = Some(stored);
             tokens.replaced = replaced;
             Ok(token)
