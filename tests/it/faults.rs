@@ -174,7 +174,7 @@ async fn malformed_lines_do_not_change_a_running_turn() {
 async fn every_tool_works_although_the_clients_file_requests_fail() {
     for service in [ServiceBehaviour::Works, ServiceBehaviour::Fails] {
         let options = Options::default()
-            .with_files(FileService::default().with_reads(service))
+            .with_files(FileService::default().with_read_behaviour(service))
             .with_terminals(
                 TerminalService::default().with_truncation(OutputTruncation::KeepFirstBytes(1)),
             );

@@ -140,7 +140,7 @@ fn files(can: ClientFileAccess, state: EditorState) -> Option<FileService> {
     };
     let writes = (can == ClientFileAccess::ReadAndWrite).then_some(ServiceBehaviour::Works);
     (can != ClientFileAccess::Nothing)
-        .then(|| FileService::default().with_reads(service).with_writes(writes))
+        .then(|| FileService::default().with_read_behaviour(service).with_write_behaviour(writes))
 }
 
 fn count_client_writes(agent: &Agent) -> usize {
@@ -261,7 +261,7 @@ async fn run_with_rejected_write(
     deed: EditorAction,
     said: &str,
 ) -> Agent {
-    let files = FileService::default().with_writes(writes);
+    let files = FileService::default().with_write_behaviour(writes);
     let deadline = CLIENT_TEXT_WRITE + Duration::from_secs(10);
     let mut options = Options::default();
     options.files = Some(files);
@@ -300,7 +300,7 @@ async fn an_unanswered_change_is_cancelled_and_reported_as_possibly_made() {
 
 #[tokio::test]
 async fn a_cancelled_turn_does_not_wait_for_the_editor() {
-    let files = FileService::default().with_reads(ServiceBehaviour::NoReply);
+    let files = FileService::default().with_read_behaviour(ServiceBehaviour::NoReply);
     let mut agent = start(Some(files), EditorState::Differs, EditorAction::Edit).await;
     let prompt = agent.prompt("go").await;
     let method = "fs/read_text_file";

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn printed_faults_are_limited_and_all_faults_are_counted() {
-        let mut ui = OutputStream::without_colours(io::sink());
+        let mut ui = OutputStream::for_plain_writer(io::sink());
         let faults = MAX_PRINTED_VIOLATIONS + 7;
         let bad = "no JSON\n".repeat(faults as usize);
         assert_eq!(check_file(bad.as_bytes(), "x", &mut ui).unwrap(), faults);

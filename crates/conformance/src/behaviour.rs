@@ -192,13 +192,13 @@ pub struct FileService {
 impl FileService {
     /// Sets the behaviour for reads.
     #[must_use]
-    pub fn with_reads(self, reads: ServiceBehaviour) -> Self {
+    pub fn with_read_behaviour(self, reads: ServiceBehaviour) -> Self {
         Self { reads, ..self }
     }
 
     /// Sets the behaviour for writes, if the client offers writes.
     #[must_use]
-    pub fn with_writes(self, writes: impl Into<Option<ServiceBehaviour>>) -> Self {
+    pub fn with_write_behaviour(self, writes: impl Into<Option<ServiceBehaviour>>) -> Self {
         Self { writes: writes.into(), ..self }
     }
 }

@@ -60,7 +60,7 @@ impl OutputStream {
 
     /// Creates a stream for a writer that is not a terminal. Colours are removed.
     #[must_use]
-    pub fn without_colours(writer: impl Write + Send + 'static) -> Self {
+    pub fn for_plain_writer(writer: impl Write + Send + 'static) -> Self {
         let writer: Box<dyn Write + Send> = Box::new(writer);
         Self::with_stream(Box::new(AutoStream::never(writer)), false, || None)
     }
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn colours_do_not_reach_a_pipe() {
         let pipe = pipe(usize::MAX);
-        let mut ui = OutputStream::without_colours(pipe.clone());
+        let mut ui = OutputStream::for_plain_writer(pipe.clone());
         ui.print("\u{1b}[32ma");
         ui.print_line("b\u{1b}[0m");
         assert_eq!(read(&pipe), "ab\n");
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_closed_pipe_only_ends_the_writing() {
         let pipe = pipe(1);
-        let mut ui = OutputStream::without_colours(pipe.clone());
+        let mut ui = OutputStream::for_plain_writer(pipe.clone());
         ui.print("a");
         assert!(!ui.is_closed());
         ui.print("b");
@@ -209,7 +209,7 @@ mod tests {
             (Some(80), Some(61), 80),
             (Some(0), None, MIN_WIDTH),
         ] {
-            let mut ui = OutputStream::without_colours(Vec::new());
+            let mut ui = OutputStream::for_plain_writer(Vec::new());
             ui.columns = environment;
             ui.terminal_columns = match terminal {
                 None => || None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::SessionHandle;
 use acp_tools::Workspace;
-use acp_tools::sandbox::{CommandIsolation, ServerLease};
+use acp_tools::sandbox::{CommandIsolation, ServerSandboxLease};
 use callboard_process::CommandSandbox;
 use callboard_text::escape_invisible;
 use tokio::task::spawn_blocking;
@@ -23,7 +23,7 @@ pub(crate) struct ConfinedServer {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) sandbox: CommandSandbox,
     workspace: Arc<Workspace>,
-    lease: ServerLease,
+    lease: ServerSandboxLease,
 }
 
 impl ServerSandbox {

@@ -48,4 +48,4 @@ pub use dialect::Dialect;
 pub use script::{
     MockBody, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, MockUsage,
 };
-pub use server::{ByteStream, ModelServer, RecordedRequest, ResponseOutcome};
+pub use server::{ByteStream, ModelServer, RecordedRequest, ResponseProgress};

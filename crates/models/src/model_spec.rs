@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 
 use crate::direct::{self, DirectModel};
 use crate::provider::{self, MissingKey, Provider, ProviderSettings};
-use crate::script::{self, ScriptError, ScriptModel};
+use crate::script::{self, ScriptLineError, ScriptModel};
 use crate::{Model, bounded_file};
 
 /// Creates the model with the name `spec`: `direct`; `script:FILE` with a path relative to the
@@ -99,7 +99,7 @@ pub enum ModelSpecError {
         /// Path of the file, as the user wrote it.
         file: PathBuf,
         /// Error in the script, with the number of the line.
-        error: ScriptError,
+        error: ScriptLineError,
     },
 }
 

@@ -67,7 +67,7 @@ enum ScriptStep {
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 #[non_exhaustive]
-pub struct ScriptError {
+pub struct ScriptLineError {
     /// Number of the line, counted from 1.
     pub line: usize,
     /// Reason of the error, without the line number.
@@ -80,7 +80,7 @@ impl ScriptModel {
     /// # Errors
     /// Returns an error for the first line that is malformed, is not UTF-8 or exceeds 1 MiB, or if
     /// the script exceeds 16 MiB.
-    pub fn parse(text: &[u8], name: String) -> Result<Self, ScriptError> {
+    pub fn parse(text: &[u8], name: String) -> Result<Self, ScriptLineError> {
         let mut parser = ScriptParser::default();
         let mut bytes = 0;
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -92,7 +92,7 @@ impl ScriptModel {
             } else {
                 parser.parse_line(line.trim_ascii())
             };
-            checked.map_err(|message| ScriptError { line: index + 1, message })?;
+            checked.map_err(|message| ScriptLineError { line: index + 1, message })?;
         }
         Ok(Self { name, replies: parser.into_replies() })
     }

@@ -35,8 +35,8 @@ fn check_folder_is_private(folder: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// Returns the errors of [`check_folder_is_private`] and [`open_private_file`]. Also returns an
-/// error if the file has more than `max` bytes.
+/// Returns the errors of [`check_folder_is_private`] and [`open_if_only_user_writes`]. Also returns
+/// an error if the file has more than `max` bytes.
 pub(crate) fn read_private_file(
     folder: &Path,
     path: &Path,
@@ -45,7 +45,7 @@ pub(crate) fn read_private_file(
     if !check_folder_is_private(folder)? {
         return Ok(None);
     }
-    open_private_file(path)?.map(|file| read_within_limit(file, max)).transpose()
+    open_if_only_user_writes(path)?.map(|file| read_within_limit(file, max)).transpose()
 }
 
 /// Reads a file in a private folder that only the user can read. Returns `None` if the file does
@@ -59,7 +59,7 @@ pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Opti
     if !check_folder_is_private(folder)? {
         return Ok(None);
     }
-    let Some(file) = open_private_file(path)? else { return Ok(None) };
+    let Some(file) = open_if_only_user_writes(path)? else { return Ok(None) };
     check_not_readable_by_others(&file.metadata()?)?;
     read_within_limit(file, max).map(Some)
 }
@@ -211,7 +211,7 @@ pub fn lock_folder(folder: &Path) -> io::Result<File> {
 /// Returns an error if the file is a link or not a regular file, if another user can change it, or
 /// if it cannot be opened.
 #[cfg(unix)]
-fn open_private_file(path: &Path) -> io::Result<Option<File>> {
+fn open_if_only_user_writes(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{Mode, OFlags};
 
     // With these flags, the call does not follow links, and does not block if the file is a pipe.
@@ -237,7 +237,7 @@ fn open_private_file(path: &Path) -> io::Result<Option<File>> {
 ///
 /// Returns an error if the file cannot be opened.
 #[cfg(not(unix))]
-fn open_private_file(path: &Path) -> io::Result<Option<File>> {
+fn open_if_only_user_writes(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -203,18 +203,19 @@ impl SessionRewind {
     async fn changed_paths(&self, first: u32, last: u32) -> Result<BTreeSet<PathBuf>, ToolError> {
         // The short form of a call may lack its file changes, so the complete documents are read.
         let calls = ("call", u64::MAX);
-        let paths = self.fold_documents(calls, BTreeSet::new(), move |paths, prompt, document| {
-            if (first..=last).contains(&prompt) {
-                paths.extend(changed_paths_of_call(&document));
-            }
-        });
+        let paths =
+            self.fold_stored_documents(calls, BTreeSet::new(), move |paths, prompt, document| {
+                if (first..=last).contains(&prompt) {
+                    paths.extend(changed_paths_of_call(&document));
+                }
+            });
         paths.await
     }
 
     /// Returns the titles of the commands since a prompt whose changes are not recorded completely.
     async fn unrecorded_commands(&self, first: u32) -> Result<Vec<String>, ToolError> {
         let titles =
-            self.fold_documents(("call", 0), Vec::new(), move |titles, prompt, document| {
+            self.fold_stored_documents(("call", 0), Vec::new(), move |titles, prompt, document| {
                 if let SessionDocument::ToolCall(document) = document
                     && prompt >= first
                     && is_unrecorded_command(&document.call)
@@ -231,10 +232,12 @@ impl SessionRewind {
     async fn plan_before(&self, prompt: u32) -> Result<Option<Plan>, ToolError> {
         let plans = ("plan", 0);
         let found =
-            self.fold_documents(plans, (None, false), move |(left, is_removed), at, it| match it {
-                SessionDocument::Plan(plan) if at < prompt => *left = Some(plan),
-                SessionDocument::Plan(_) => *is_removed = true,
-                _ => {}
+            self.fold_stored_documents(plans, (None, false), move |(left, is_removed), at, it| {
+                match it {
+                    SessionDocument::Plan(plan) if at < prompt => *left = Some(plan),
+                    SessionDocument::Plan(_) => *is_removed = true,
+                    _ => {}
+                }
             });
         let (left, is_removed) = found.await?;
         Ok(is_removed.then(|| left.unwrap_or_default()))
@@ -243,7 +246,7 @@ impl SessionRewind {
     /// Calls `fold` with each stored document of one kind and the number of its prompt. The newest
     /// documents are complete, up to `whole_bytes` bytes in total. In older documents, links
     /// replace large contents.
-    async fn fold_documents<T: Send + 'static>(
+    async fn fold_stored_documents<T: Send + 'static>(
         &self,
         (kind, whole_bytes): (&'static str, u64),
         mut result: T,

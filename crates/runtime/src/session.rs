@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
 use acp_lifecycle::{OutboxItem, SessionConfig};
 use acp_tools::{Context, Workspace};
-use acp_types::{CallEndReason, SessionStatePart, TraceContext, TurnId};
+use acp_types::{SessionStatePart, TraceContext, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     ContentBlock, PromptResponse, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,

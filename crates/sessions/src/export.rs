@@ -70,7 +70,7 @@ pub(crate) fn export(
     out: &mut (impl Write + ?Sized),
 ) -> Result<u64, SessionsError> {
     match format {
-        ExportFormat::Jsonl => write_messages(archive, session, out),
+        ExportFormat::Jsonl => write_update_lines(archive, session, out),
         ExportFormat::Html => {
             let (transcript, unread) = read_transcript(archive, session)?;
             transcript.write_html(out)?;
@@ -100,22 +100,21 @@ fn read_transcript(
     Ok((transcript, unread))
 }
 
-fn write_messages(
+fn write_update_lines(
     archive: &SessionArchive,
     session: &SessionSummary,
     mut out: &mut (impl Write + ?Sized),
 ) -> Result<u64, SessionsError> {
     let mut failure = None;
-    let unread =
-        archive.replay(session, &ClientCapabilities::new(), |params| {
-            match write_message(&mut out, &params) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                }
+    let unread = archive.replay(session, &ClientCapabilities::new(), |params| {
+        match write_update_line(&mut out, &params) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
             }
-        })?;
+        }
+    })?;
     match failure {
         Some(error) => Err(error.into()),
         None => Ok(unread),
@@ -123,7 +122,7 @@ fn write_messages(
 }
 
 /// Writes a notification in one line, as the transport does.
-fn write_message(out: &mut impl Write, params: &SessionUpdateParams) -> io::Result<()> {
+fn write_update_line(out: &mut impl Write, params: &SessionUpdateParams) -> io::Result<()> {
     let message = json!({"jsonrpc": "2.0", "method": params.method(), "params": params.params()?});
     // Any text of the session may contain escape sequences for terminals.
     let line = escape_invisible_in_json(&message.to_string()) + "\n";

@@ -97,7 +97,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`TitlesError`] if a catalogue is malformed.
-    pub fn builtin_with_catalogues(
+    pub fn builtin_with_message_catalogues(
         catalogues: &[(&str, &str)],
         locale: &str,
     ) -> Result<Self, TitlesError> {

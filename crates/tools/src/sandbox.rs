@@ -31,7 +31,7 @@ use crate::files::workspace::git::{self, NamedPath};
 
 pub(crate) use command_lease::{SandboxFindings, SandboxLease};
 pub(crate) use preview::{CommandChanges, PreviewLease, PreviewObstacle};
-pub use server_lease::ServerLease;
+pub use server_lease::ServerSandboxLease;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
 pub(crate) use session_sandbox::{find_refusal, shows_missing_network, shows_refused_rename};
 

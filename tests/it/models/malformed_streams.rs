@@ -251,7 +251,10 @@ async fn a_cancel_ends_a_silent_stream_and_its_connection() {
         assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
         let left = |asked: &[callboard_models::mock_server::RecordedRequest]| {
             let reply = asked.iter().find(|asked| asked.dialect.is_some()).unwrap();
-            matches!(reply.outcome, callboard_models::mock_server::ResponseOutcome::Disconnected(_))
+            matches!(
+                reply.outcome,
+                callboard_models::mock_server::ResponseProgress::Disconnected(_)
+            )
         };
         assert!(server.wait_for_requests(left).await);
         assert_eq!(agent.turn("again").await, "end_turn");

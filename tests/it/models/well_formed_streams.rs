@@ -2,7 +2,7 @@
 
 use callboard_models::mock_server::{
     Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, MockUsage,
-    ModelServer, ResponseOutcome,
+    ModelServer, ResponseProgress,
 };
 use serde_json::json;
 
@@ -230,7 +230,7 @@ async fn a_call_has_its_title_before_its_arguments_are_complete() {
         agent.until(has_title).await;
         assert_eq!(
             server.reply_requests()[0].outcome,
-            ResponseOutcome::Pending,
+            ResponseProgress::Pending,
             "{dialect:?}: only then it was whole"
         );
         let place = agent.scratch.path("far/away.txt");

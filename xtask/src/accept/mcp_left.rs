@@ -93,7 +93,8 @@ pub(super) fn processes_after_kills(built: &ReleasePrograms, n: u32) -> Result<f
             let (scratch, command) = (&scratch, &command);
             threads.spawn(move || {
                 let numbers = (first..n).step_by(AGENTS as usize);
-                let left = numbers.map(|number| kill_agent(scratch, command(), seed, number));
+                let left =
+                    numbers.map(|number| count_left_after_kill(scratch, command(), seed, number));
                 left.sum::<Result<usize, TaskError>>()
             })
         };
@@ -110,7 +111,7 @@ pub(super) fn join<T>(joined: thread::Result<Result<T, TaskError>>) -> Result<T,
 
 /// Starts an agent with servers and kills it at a random moment. Returns the number of processes
 /// that are left.
-fn kill_agent(
+fn count_left_after_kill(
     scratch: &ScratchFolders,
     mut command: Command,
     seed: u64,

@@ -105,7 +105,7 @@ async fn a_request_is_sent_after_earlier_items() -> Result<(), AgentTestError> {
         (Some(unsaved), "before text"),
         (None, "before Method not found"),
         (
-            Some(FileService::default().with_reads(ServiceBehaviour::NoReply)),
+            Some(FileService::default().with_read_behaviour(ServiceBehaviour::NoReply)),
             "before the client did not answer within 1 s",
         ),
     ] {

@@ -48,13 +48,13 @@ pub struct RecordedRequest {
     /// Time at which the complete request had been received.
     pub received_at: Instant,
     /// State of the response.
-    pub outcome: ResponseOutcome,
+    pub outcome: ResponseProgress,
 }
 
 /// The state of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ResponseOutcome {
+pub enum ResponseProgress {
     /// The response is being sent.
     Pending,
     /// The last byte was sent at this time.
@@ -240,9 +240,9 @@ async fn serve_connection(
         shared.record_outcome(
             nth,
             if result.is_ok() {
-                ResponseOutcome::Sent(now)
+                ResponseProgress::Sent(now)
             } else {
-                ResponseOutcome::Disconnected(now)
+                ResponseProgress::Disconnected(now)
             },
         );
         if !result? {
@@ -321,7 +321,7 @@ impl ServerState {
     fn record_request(&self, request: HttpRequest, connection: usize) -> (usize, RecordedRequest) {
         let HttpRequest { method, path, headers, body } = request;
         let dialect = Dialect::from_request_path(&path).filter(|_| method == "POST");
-        let (asked_at, fate) = (Instant::now(), ResponseOutcome::Pending);
+        let (asked_at, fate) = (Instant::now(), ResponseProgress::Pending);
         let body = body.into();
         let asked = RecordedRequest {
             dialect,
@@ -352,7 +352,7 @@ impl ServerState {
         (self.script.lock().unwrap_or_else(PoisonError::into_inner))(asked)
     }
 
-    fn record_outcome(&self, nth: usize, fate: ResponseOutcome) {
+    fn record_outcome(&self, nth: usize, fate: ResponseProgress) {
         self.asked.send_modify(|all| {
             if let Some(asked) = all.get_mut(nth) {
                 asked.outcome = fate;

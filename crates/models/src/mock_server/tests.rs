@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, MockUsage,
-    ModelServer, ResponseOutcome,
+    ModelServer, ResponseProgress,
 };
 
 /// Returns a path that selects the dialect.
@@ -153,11 +153,14 @@ async fn a_client_that_disconnects_during_a_reply_is_recorded() {
     .await
     .unwrap();
     let answer = send_request(&server, Dialect::Anthropic).await;
-    assert_eq!(server.reply_requests()[0].outcome, ResponseOutcome::Pending);
+    assert_eq!(server.reply_requests()[0].outcome, ResponseProgress::Pending);
     drop(answer);
     assert!(
         server
-            .wait_for_requests(|asked| matches!(asked[0].outcome, ResponseOutcome::Disconnected(_)))
+            .wait_for_requests(|asked| matches!(
+                asked[0].outcome,
+                ResponseProgress::Disconnected(_)
+            ))
             .await
     );
 }

@@ -150,7 +150,7 @@ impl EncodeCache {
             return text.to_owned();
         }
         let mut known = self.lock_state();
-        let mark = match known.entry_or_insert(of).placeholders.get(*index) {
+        let mark = match known.entry_or_insert_empty(of).placeholders.get(*index) {
             Some(mark) => *mark,
             None => {
                 let json = Value::from(text).to_string();
@@ -175,13 +175,14 @@ impl EncodeCache {
         make: impl FnOnce() -> ConvertedReply,
     ) -> ConvertedReply {
         let of = WeakSource::Message(Arc::downgrade(of));
-        if let EncodedForm::Reply(at, turn) = &self.lock_state().entry_or_insert(&of).encoded
+        if let EncodedForm::Reply(at, turn) = &self.lock_state().entry_or_insert_empty(&of).encoded
             && *at == index
         {
             return turn.clone();
         }
         let turn = make();
-        self.lock_state().entry_or_insert(&of).encoded = EncodedForm::Reply(index, turn.clone());
+        self.lock_state().entry_or_insert_empty(&of).encoded =
+            EncodedForm::Reply(index, turn.clone());
         turn
     }
 
@@ -190,7 +191,7 @@ impl EncodeCache {
     pub(super) fn cached_or_encoded_tools(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
         let of = WeakSource::Tools(Arc::downgrade(tools));
         let mut known = self.lock_state();
-        if let EncodedForm::Tools(made) = &known.entry_or_insert(&of).encoded {
+        if let EncodedForm::Tools(made) = &known.entry_or_insert_empty(&of).encoded {
             return made.clone();
         }
         let made: Vec<_> = tools
@@ -203,7 +204,7 @@ impl EncodeCache {
                 Some(ToolDefinition::new(name, tool.description.clone(), schema))
             })
             .collect();
-        known.entry_or_insert(&of).encoded = EncodedForm::Tools(made.clone());
+        known.entry_or_insert_empty(&of).encoded = EncodedForm::Tools(made.clone());
         made
     }
 
@@ -286,7 +287,7 @@ impl EncodeCache {
 
 impl CacheState {
     /// Returns the entry of an owner, and creates it if needed.
-    fn entry_or_insert(&mut self, of: &WeakSource) -> &mut CacheEntry {
+    fn entry_or_insert_empty(&mut self, of: &WeakSource) -> &mut CacheEntry {
         let new = || CacheEntry {
             owner: of.clone(),
             placeholders: Vec::new(),
@@ -305,7 +306,7 @@ impl CacheState {
         let mark = self.next;
         self.next += 1;
         self.texts.insert(mark, kept);
-        self.entry_or_insert(of).placeholders.push(mark);
+        self.entry_or_insert_empty(of).placeholders.push(mark);
         mark
     }
 }

@@ -114,10 +114,10 @@ impl FilteredOutput {
             .iter()
             .map(|parts| parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(":"))
             .collect();
-        self.write(format_args!("\x1b[{private}{}{end}", params.join(";")));
+        self.append_formatted(format_args!("\x1b[{private}{}{end}", params.join(";")));
     }
 
-    fn write(&mut self, text: fmt::Arguments<'_>) {
+    fn append_formatted(&mut self, text: fmt::Arguments<'_>) {
         // Writing to a vector cannot fail.
         self.out.write_fmt(text).unwrap_or_default();
     }
@@ -180,12 +180,12 @@ impl Perform for FilteredOutput {
             _ if ignore => {}
             // Save and restore the cursor, index, next line, reverse index, and set a tab.
             (b"", b'7' | b'8' | b'D' | b'E' | b'M' | b'H') => {
-                self.write(format_args!("\x1b{}", char::from(end)));
+                self.append_formatted(format_args!("\x1b{}", char::from(end)));
             }
             // Character sets for letters and for line drawing.
             (b"(" | b")", b'0' | b'A' | b'B') => {
                 let set = char::from(intermediates[0]);
-                self.write(format_args!("\x1b{set}{}", char::from(end)));
+                self.append_formatted(format_args!("\x1b{set}{}", char::from(end)));
             }
             _ => {}
         }
@@ -200,7 +200,7 @@ impl Perform for FilteredOutput {
         if !is_cut && (address.is_empty() || is_web(&address)) {
             let id = String::from_utf8_lossy(link_id(attributes));
             let address = String::from_utf8_lossy(&address);
-            self.write(format_args!("\x1b]8;{id};{address}\x1b\\"));
+            self.append_formatted(format_args!("\x1b]8;{id};{address}\x1b\\"));
         }
     }
 }

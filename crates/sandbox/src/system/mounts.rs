@@ -25,7 +25,7 @@ use super::overlay::{check_preview, mount_copy_on_write, mount_preview};
 use super::protection::Protection;
 use super::resolver::PathResolver;
 use super::rules::SHARED_FOLDERS;
-use super::scratch::{Scratch, clone_unreadable_file, copy_devices, fresh_proc, fresh_terminals};
+use super::scratch::{Scratch, clone_unopenable_mount, copy_devices, fresh_proc, fresh_terminals};
 use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open_path, retry};
 use crate::error::{SetupFailure, SetupStep};
@@ -205,7 +205,7 @@ impl Trees {
                 let mode = if is_closed { 0 } else { 0o755 };
                 (scratch.folder(&format!("hidden{number}"), mode), READ_ONLY)
             } else if is_closed {
-                (clone_unreadable_file(), READ_ONLY)
+                (clone_unopenable_mount(), READ_ONLY)
             } else {
                 (scratch.empty_file(), READ_ONLY)
             };

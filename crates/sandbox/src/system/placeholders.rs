@@ -123,7 +123,7 @@ impl Placeholders {
                 if opened.iter().any(|(before, _)| *before == closed) {
                     break;
                 }
-                let Ok(folder) = OpenedFolder::at(&closed) else { break };
+                let Ok(folder) = OpenedFolder::open_up(&closed) else { break };
                 opened.push((closed, folder));
                 known = KnownFolders::default();
             }
@@ -264,7 +264,7 @@ struct OpenedFolder<F: AsFd> {
 
 impl OpenedFolder<OwnedFd> {
     /// Opens up a folder that this process may not read.
-    fn at(path: &Path) -> io::Result<Self> {
+    fn open_up(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Self::new(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
     }

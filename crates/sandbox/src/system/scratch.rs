@@ -94,7 +94,7 @@ impl Scratch {
 
 /// Copies a file that no process can open, not even root, after its mount forbids devices
 /// ([`READ_ONLY`] contains this attribute).
-pub(super) fn clone_unreadable_file() -> io::Result<OwnedFd> {
+pub(super) fn clone_unopenable_mount() -> io::Result<OwnedFd> {
     clone_tree(Path::new("/dev/null"))
 }
 

@@ -166,7 +166,7 @@ pub(crate) fn write_all_without_backups<'a>(
     watch: &mut OnProgress<'_>,
 ) -> Result<StagedCall<'a>, ToolError> {
     let call = next_call_number();
-    let manners = protection.write_modes(workspace, changes)?;
+    let manners = protection.write_methods(workspace, changes)?;
     let names = match protection.keeps_backups() {
         true => Some(journal_files(workspace, changes, &manners, call)?),
         false => None,

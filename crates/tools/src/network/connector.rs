@@ -139,7 +139,7 @@ impl Connector {
         allowed: &[AddressKind],
     ) -> Result<Route, ConnectError> {
         let addresses = if self.upstream_of(destination).is_none() {
-            let mut addresses = self.resolve(destination).await?;
+            let mut addresses = self.look_up_addresses(destination).await?;
             self.check_addresses(&destination.host, &mut addresses, allowed)?;
             Some(addresses)
         } else {
@@ -219,11 +219,14 @@ impl Connector {
             return Err(ConnectError::Unreachable(message));
         };
         let proxy = upstream.address();
-        let stream = self.connect_to_any(proxy, &self.resolve(proxy).await?).await?;
+        let stream = self.connect_to_any(proxy, &self.look_up_addresses(proxy).await?).await?;
         Ok((upstream, stream))
     }
 
-    async fn resolve(&self, destination: &Destination) -> Result<Vec<SocketAddr>, ConnectError> {
+    async fn look_up_addresses(
+        &self,
+        destination: &Destination,
+    ) -> Result<Vec<SocketAddr>, ConnectError> {
         let Destination { host, .. } = destination;
         if let Some(addresses) = known_addresses(destination) {
             return Ok(addresses);

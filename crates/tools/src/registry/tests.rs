@@ -224,7 +224,7 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
         ),
         ("search", None, "search", "search query: \"two\", more: 1"),
     ] {
-        let mut registry = Registry::builtin_with_catalogues(&titles, "en").unwrap();
+        let mut registry = Registry::builtin_with_message_catalogues(&titles, "en").unwrap();
         registry.add_dyn(Box::new(ServerTool(name, key)));
         let id = ToolCallId::new(format!("call-{name}-{}", key.is_some()));
         let open =

@@ -200,7 +200,7 @@ impl CommandState {
 
 impl CommandConnections {
     /// Returns the user name that the processes of this command send to the proxy.
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn proxy_user(&self) -> &str {
         &self.name
     }
 

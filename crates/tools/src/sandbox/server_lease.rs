@@ -9,13 +9,13 @@ use super::protected_copies::ProtectedCopies;
 /// The parts of a sandbox that belong to one server. The value must be kept as long as the server
 /// runs.
 #[derive(Debug)]
-pub struct ServerLease {
+pub struct ServerSandboxLease {
     /// Copies of the files with protected names, made before the server started.
     copies: ProtectedCopies,
     _cache_copy: Option<CacheCopy>,
 }
 
-impl ServerLease {
+impl ServerSandboxLease {
     pub(super) fn new(copies: ProtectedCopies, cache_copy: Option<CacheCopy>) -> Self {
         Self { copies, _cache_copy: cache_copy }
     }

@@ -21,7 +21,7 @@ use super::preview::{PreviewCopies, PreviewLease};
 use super::private_folder::PrivateFolder;
 use super::protected_copies::ProtectedCopies;
 use super::proxied_network::ProxiedNetwork;
-use super::server_lease::ServerLease;
+use super::server_lease::ServerSandboxLease;
 use super::{mask_denied_files, sandbox_policy};
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
@@ -187,7 +187,7 @@ impl SessionSandbox {
         };
         let connections =
             self.connections.add_command(call.clone(), titles.clone(), shared.has_upstream());
-        command.env.extend(shared.proxy_variables(connections.name()));
+        command.env.extend(shared.proxy_variables(connections.proxy_user()));
         let sandbox = sandbox.with_network(shared.handle());
         lease.set_connections(connections);
         Ok((command.with_sandbox(sandbox), lease))
@@ -216,7 +216,7 @@ impl SessionSandbox {
         let network = ProxiedNetwork::create(&BTreeMap::new(), &connections);
         let network = network.map_err(io::Error::other)?;
         let added = connections.add_command_without_access(call.clone(), titles.clone());
-        command.env.extend(network.proxy_variables(added.name()));
+        command.env.extend(network.proxy_variables(added.proxy_user()));
         let sandbox = CommandSandbox::new(policy, self.isolation);
         let sandbox = sandbox.with_network(network.handle());
         let lease = PreviewLease::new(copies, (network, added), cache_copy);
@@ -257,7 +257,7 @@ impl SessionSandbox {
         env: &mut BTreeMap<String, String>,
         workspace: &Workspace,
         session: &SessionHandle,
-    ) -> io::Result<(CommandSandbox, ServerLease)> {
+    ) -> io::Result<(CommandSandbox, ServerSandboxLease)> {
         if self.hides_nothing(workspace) {
             let error = "it could hide nothing, because a project folder contains the home folder \
                          or the state of the agent";
@@ -274,7 +274,7 @@ impl SessionSandbox {
         // since the start of the server.
         let copies = ProtectedCopies::create(&policy.writable, self.unprotectable_names(&policy))?;
         let sandbox = CommandSandbox::new(policy, self.isolation);
-        Ok((sandbox, ServerLease::new(copies, cache_copy)))
+        Ok((sandbox, ServerSandboxLease::new(copies, cache_copy)))
     }
 
     /// Returns the policy of a program without a network.

@@ -239,7 +239,7 @@ impl<'a> ApplyPlan<'a> {
         watch: &mut OnProgress<'_>,
     ) -> Result<StagedCall<'a>, ToolError> {
         let workspace = self.workspace();
-        let manners = self.write_modes(protection)?;
+        let manners = self.write_methods(protection)?;
         let number = next_call_number();
         let names = protection.keeps_backups().then(|| self.journal_files(&manners, number));
         let mut call = StagedCall::begin(workspace, names)?;
@@ -281,7 +281,7 @@ impl<'a> ApplyPlan<'a> {
 
     /// Returns the way in which each file is written. If the call changes several names of a file,
     /// each name gets its own file, because each may get another content.
-    fn write_modes(
+    fn write_methods(
         &self,
         protection: &CrashProtection,
     ) -> Result<Vec<ReplaceOrInPlace>, ToolError> {
@@ -293,7 +293,7 @@ impl<'a> ApplyPlan<'a> {
         for id in removed.chain(self.writes.values().filter_map(|planned| planned.id)) {
             *counts.entry(id).or_insert(0) += 1;
         }
-        let mut manners = protection.write_modes(self.workspace(), &self.rewrites())?.into_iter();
+        let mut manners = protection.write_methods(self.workspace(), &self.rewrites())?.into_iter();
         let manners = self.writes.values().map(|planned| {
             let mut manner = planned.id.and_then(|_| manners.next()).unwrap_or_default();
             manner.breaks_links = planned.id.is_some_and(|id| counts[&id] > 1);

@@ -251,7 +251,7 @@ pub(in crate::files) fn old_file_name(temporary: &OsStr) -> OsString {
 
 /// Returns the name of the file that holds the new content of a file that is written in place. The
 /// copy of the old content is in the same directory.
-pub(in crate::files) fn new_content_name(temporary: &OsStr) -> OsString {
+pub(in crate::files) fn in_place_copy_name(temporary: &OsStr) -> OsString {
     let mut name = temporary.to_owned();
     name.push("-new");
     name

@@ -121,7 +121,7 @@ impl CrashProtection {
     ///
     /// The errors of [`Self::assess`]; `changed_since_preview` if a crash could leave a torn file
     /// although the preview did not mention this risk.
-    pub(in crate::files) fn write_modes(
+    pub(in crate::files) fn write_methods(
         &self,
         workspace: &Workspace,
         changes: &[FileWrite<'_>],

@@ -21,7 +21,7 @@ use crate::files::contents::{
     write_with_progress,
 };
 use crate::files::state::journal::{
-    JournalWriteKind, PlannedWrite, new_content_name, old_file_name,
+    JournalWriteKind, PlannedWrite, in_place_copy_name, old_file_name,
 };
 use crate::files::state::undo_entry::FileOperation;
 use crate::files::state::undo_store::UndoStore;
@@ -208,7 +208,7 @@ impl<'a> StagedFile<'a> {
         temporary: &File,
         filled: &mut dyn FnMut(usize),
     ) -> io::Result<()> {
-        let name = new_content_name(&self.temporary);
+        let name = in_place_copy_name(&self.temporary);
         let new = self.temporary_dir().open()?.create_new_file(&name, FileVisibility::Owner)?;
         write_with_progress(&new, self.change.bytes, filled)?;
         self.workspace.durability().sync_file(&new)?;
@@ -490,7 +490,7 @@ impl<'a> StagedFile<'a> {
         // exists.
         let mut is_clean = state != StagedState::Stranded && remove(&self.temporary);
         if let (WriteMethod::InPlace(_), true) = (&self.method, is_clean) {
-            is_clean = remove(&new_content_name(&self.temporary));
+            is_clean = remove(&in_place_copy_name(&self.temporary));
         }
         if state != StagedState::Written {
             open::remove_empty_dirs(&self.target.created_dirs);

@@ -35,7 +35,7 @@ async fn allows_private_addresses(open: &OpenCall) -> bool {
     let titles = Arc::new(Titles::default());
     let connections = session.add_command(open.handle().clone(), titles, false);
     let destination = Destination { host: "a.example".to_owned(), port: 80 };
-    let verdict = session.judge(Some(connections.name().to_owned()), destination).await;
+    let verdict = session.judge(Some(connections.proxy_user().to_owned()), destination).await;
     let ConnectionVerdict::Allow { allows_private_addresses } = verdict else {
         panic!("{verdict:?}")
     };

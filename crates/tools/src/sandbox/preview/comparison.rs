@@ -128,7 +128,7 @@ impl Comparison<'_> {
                             let children =
                                 within.filter(|it| it.path.parent() == Some(&entry.path));
                             let names = children.filter_map(|it| it.path.file_name()).collect();
-                            self.record_other_removals(&at, &names)?;
+                            self.record_removals_except(&at, &names)?;
                         }
                         return Ok(());
                     }
@@ -271,7 +271,7 @@ impl Comparison<'_> {
 
     /// Records the removal of the old entries of a folder that the command replaced, except those in
     /// `names`, which exist in the new folder too.
-    fn record_other_removals(
+    fn record_removals_except(
         &mut self,
         at: &WorkspacePath,
         names: &HashSet<&OsStr>,

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{
     JOURNAL_PREFIX, JournalEntryKind, JournalFile, JournalRecord, JournalWriteKind, PlannedWrite,
-    TEMPORARY_PREFIX, TEMPORARY_SUFFIX, new_content_name, old_file_name,
+    TEMPORARY_PREFIX, TEMPORARY_SUFFIX, in_place_copy_name, old_file_name,
 };
 use crate::files::content_hash::ContentHash;
 use crate::files::contents::{overwrite, restore_mode};
@@ -139,7 +139,7 @@ impl JournalFile {
     fn remove_temporaries(&self, dir: &Dir, left: &ReplayStage<'_>) -> io::Result<()> {
         for beside in [
             old_file_name(&self.temporary),
-            new_content_name(&self.temporary),
+            in_place_copy_name(&self.temporary),
             self.temporary.clone(),
         ] {
             if is_removable(dir, &beside, left) {
@@ -166,7 +166,7 @@ impl JournalFile {
                 if let (Some(modes), Some(id)) = (prepared.modes, prepared.old) {
                     restore_mode(dir, &self.name, id, modes)?;
                 }
-                let [old, new] = [self.temporary.clone(), new_content_name(&self.temporary)];
+                let [old, new] = [self.temporary.clone(), in_place_copy_name(&self.temporary)];
                 let (old, new) =
                     (read_whole_if_small(copies, &old)?, read_whole_if_small(copies, &new)?);
                 let now = read_whole_if_small(dir, &self.name)?;

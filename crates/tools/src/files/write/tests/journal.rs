@@ -3,7 +3,7 @@
 use crate::files::Durability;
 use crate::files::content_hash::ContentHash;
 use crate::files::state::journal::{
-    Journal, JournalFile, JournalWriteKind, PlannedWrite, new_content_name,
+    Journal, JournalFile, JournalWriteKind, PlannedWrite, in_place_copy_name,
     recover_unlocked_journals, temporary_name,
 };
 use crate::files::system::{boot_id, simulated_file_system};
@@ -39,8 +39,11 @@ fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
             1 => fs::write(&add, "new").unwrap(),
             2 => {
                 fs::write(&old, "old linked").unwrap();
-                fs::write(tree.path(new_content_name(&temporaries[2]).to_str().unwrap()), "new li")
-                    .unwrap();
+                fs::write(
+                    tree.path(in_place_copy_name(&temporaries[2]).to_str().unwrap()),
+                    "new li",
+                )
+                .unwrap();
             }
             3 => {
                 ours = [&new, &add, &old].map(identity).to_vec();
