@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use acp_types::CallMeta;
 use acp_types::schema::v1::{
-    Meta, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolKind,
+    Diff, Meta, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolKind,
 };
 use anstyle::Style;
 use callboard_text::head;
@@ -281,44 +281,68 @@ impl Card {
         let mut extent = LineBudget::AtMost(MAX_DIFF_LINES);
         let mut has_console = false;
         let mut texts = Vec::new();
-        for item in content {
-            match item {
-                ToolCallContent::Diff(diff) => {
-                    let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
-                    if self.is_content_printed_whole(hash).is_none() {
-                        self.print_remaining_output(page);
-                        self.ensure_text_owned_by_call(page);
-                        page.end_open_line();
-                        let is_whole = diff::print_diff(diff, &mut extent, page);
-                        self.remember_printed(hash, is_whole);
+        let meta_key = page.meta_key.clone();
+        for items in content.chunk_by(|a, b| diff::are_of_same_file(a, b, &meta_key)) {
+            let new = self.select_diffs(items, Option::is_none, page);
+            if !new.is_empty() {
+                self.print_remaining_output(page);
+                self.ensure_text_owned_by_call(page);
+                page.end_open_line();
+                self.print_and_remember_diffs(&new, &mut extent, page);
+            }
+            let [ToolCallContent::Content(item)] = items else { continue };
+            let text = block_text_or_placeholder(&item.content, &page.words);
+            match split_off_code_fence(&text) {
+                ("console", output) if !has_console => {
+                    has_console = true;
+                    if !self.is_command_preview(output) {
+                        self.print_console(output, page);
                     }
                 }
-                ToolCallContent::Content(item) => {
-                    let text = block_text_or_placeholder(&item.content, &page.words);
-                    match split_off_code_fence(&text) {
-                        ("console", output) if !has_console => {
-                            has_console = true;
-                            if !self.is_command_preview(output) {
-                                self.print_console(output, page);
-                            }
-                        }
-                        (language, text) => {
-                            // Only a command's output overwrites its own lines. Other agents may
-                            // send the output without a fence.
-                            let is_output = language == "console" || self.kind == ToolKind::Execute;
-                            let shown = match is_output {
-                                true => sanitise::output_to_plain_text(text),
-                                false => sanitise::escape_text(text),
-                            };
-                            texts.push((hash(text), shown));
-                        }
-                    }
+                (language, text) => {
+                    // Only a command's output overwrites its own lines. Other agents may
+                    // send the output without a fence.
+                    let is_output = language == "console" || self.kind == ToolKind::Execute;
+                    let shown = match is_output {
+                        true => sanitise::output_to_plain_text(text),
+                        false => sanitise::escape_text(text),
+                    };
+                    texts.push((hash(text), shown));
                 }
-                _ => {}
             }
         }
         let is_new = |hash| self.is_content_printed_whole(hash).is_none();
         self.open.texts = hold_back_texts(&texts, is_new);
+    }
+
+    /// Returns the diffs for which `selects` returns true. Its argument is whether the diff was
+    /// printed completely, or `None` if no part of the diff was printed.
+    fn select_diffs<'c>(
+        &self,
+        items: &'c [ToolCallContent],
+        selects: impl Fn(&Option<bool>) -> bool,
+        page: &Page,
+    ) -> Vec<&'c Diff> {
+        let diffs = items.iter().filter_map(|item| match item {
+            ToolCallContent::Diff(diff) => Some(diff),
+            _ => None,
+        });
+        let is_selected =
+            |diff: &&Diff| selects(&self.is_content_printed_whole(diff_hash(diff, &page.meta_key)));
+        diffs.filter(is_selected).collect()
+    }
+
+    /// Prints diffs of one file.
+    fn print_and_remember_diffs(
+        &mut self,
+        diffs: &[&Diff],
+        extent: &mut LineBudget,
+        page: &mut Page,
+    ) {
+        let are_whole = diff::print_diffs(diffs, extent, page);
+        for (diff, is_whole) in diffs.iter().zip(are_whole) {
+            self.remember_printed(diff_hash(diff, &page.meta_key), is_whole);
+        }
     }
 
     /// Prints what is new in the output of a command. `output` begins with the command line.
@@ -420,6 +444,11 @@ impl Card {
         }
         self.open.printed_content.push_back(PrintedContent { hash, is_whole });
     }
+}
+
+/// Returns a hash of a diff. Two hunks with the same text at different lines have different hashes.
+fn diff_hash(diff: &Diff, meta_key: &str) -> u64 {
+    hash((&diff.path, &diff.old_text, &diff.new_text, diff::start_line_offsets(diff, meta_key)))
 }
 
 /// Returns whether the status is final.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use acp_types::diff::{diff_texts, shorten_change};
-use acp_types::schema::v1::Diff;
+use acp_types::schema::v1::{Diff, ToolCallContent};
 use acp_types::{FileChange, Hunk, LineTag, Operation};
 use anstyle::Style;
 
@@ -29,23 +29,47 @@ pub(super) enum LineBudget {
     AtMost(usize),
 }
 
-/// Prints a diff, and subtracts the printed lines from `extent`. Returns whether the diff was
-/// printed completely.
-pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) -> bool {
+/// Prints the diffs of one file below one line with its path and its line counts, and subtracts the
+/// printed lines from `extent`. Returns whether each diff was printed completely.
+pub(super) fn print_diffs(diffs: &[&Diff], extent: &mut LineBudget, page: &mut Page) -> Vec<bool> {
     let deadline = Instant::now() + DIFF_SEARCH_TIMEOUT;
-    let operation = operation(diff, &page.meta_key);
-    let (old, new) = texts(diff, &page.meta_key);
-    let change = diff_texts(&diff.path, operation, &old, &new, deadline);
-    print_path_and_line_counts(&change, page);
-    let offset = start_line_offsets(diff, &page.meta_key);
-    let lines = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset, &page.words));
-    let lines: Vec<_> = lines.collect();
-    let (shown, max_chars) = match extent {
-        LineBudget::Unlimited => (lines.len(), usize::MAX),
-        LineBudget::AtMost(left) => (lines.len().min(*left), MAX_LINE_CHARS),
-    };
-    let mut is_whole = shown == lines.len();
-    for (tag, line) in &lines[..shown] {
+    let changes: Vec<_> = diffs
+        .iter()
+        .map(|diff| {
+            let (old, new) = texts(diff, &page.meta_key);
+            let operation = operation(diff, &page.meta_key);
+            diff_texts(&diff.path, operation, &old, &new, deadline)
+        })
+        .collect();
+    print_path_and_line_counts(&changes, page);
+    let mut omitted = 0;
+    let mut are_whole = Vec::new();
+    for (diff, change) in diffs.iter().zip(&changes) {
+        let offset = start_line_offsets(diff, &page.meta_key);
+        let lines = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset, &page.words));
+        let lines: Vec<_> = lines.collect();
+        let (shown, max_chars) = match extent {
+            LineBudget::Unlimited => (lines.len(), usize::MAX),
+            LineBudget::AtMost(left) => (lines.len().min(*left), MAX_LINE_CHARS),
+        };
+        let is_shortened = print_lines(&lines[..shown], max_chars, page);
+        are_whole.push(shown == lines.len() && !is_shortened);
+        omitted += lines.len() - shown;
+        if let LineBudget::AtMost(left) = extent {
+            *left -= shown;
+        }
+    }
+    if omitted > 0 {
+        let more = page.words.omitted_lines_text(omitted);
+        page.write_styled_text(page.palette.dim, &format!("  {more}\n"));
+    }
+    are_whole
+}
+
+/// Prints lines, of each at most `max_chars` characters. Returns whether a line was truncated.
+fn print_lines(lines: &[(Option<LineTag>, String)], max_chars: usize, page: &mut Page) -> bool {
+    let mut is_shortened = false;
+    for (tag, line) in lines {
         let style = match tag {
             Some(LineTag::Removed) => page.palette.bad,
             Some(LineTag::Added) => page.palette.good,
@@ -53,18 +77,22 @@ pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) 
             None => page.palette.dim,
         };
         let cut = sanitise::truncate_line(line, max_chars);
-        is_whole &= cut.len() >= line.len();
+        is_shortened |= cut.len() < line.len();
         page.write_styled_text(style, &format!("  {cut}"));
         page.write_line("");
     }
-    if let LineBudget::AtMost(left) = extent {
-        *left -= shown;
+    is_shortened
+}
+
+/// Returns whether two diffs are parts of one change of a file. Callboard sends a large change as
+/// one diff per hunk.
+pub(super) fn are_of_same_file(a: &ToolCallContent, b: &ToolCallContent, meta_key: &str) -> bool {
+    match (a, b) {
+        (ToolCallContent::Diff(a), ToolCallContent::Diff(b)) => {
+            a.path == b.path && operation(a, meta_key) == operation(b, meta_key)
+        }
+        _ => false,
     }
-    if shown < lines.len() {
-        let more = page.words.omitted_lines_text(lines.len() - shown);
-        page.write_styled_text(page.palette.dim, &format!("  {more}\n"));
-    }
-    is_whole
 }
 
 /// Returns the hunks of a diff with the line numbers of the file, within the limits of a
@@ -124,8 +152,10 @@ fn texts<'a>(diff: &'a Diff, meta_key: &str) -> (Cow<'a, str>, Cow<'a, str>) {
     (ended(old), ended(new))
 }
 
-fn print_path_and_line_counts(change: &FileChange, page: &mut Page) {
-    let (added, removed) = change.line_counts();
+fn print_path_and_line_counts(changes: &[FileChange], page: &mut Page) {
+    let Some(change) = changes.first() else { return };
+    let counts = changes.iter().map(FileChange::line_counts);
+    let (added, removed) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
     let what = match change.operation {
         Operation::Add => page.words.text_for_key("diff-new") + ", ",
         Operation::Delete => page.words.text_for_key("diff-deleted") + ", ",
@@ -168,7 +198,7 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32), words: &UiText) -> Vec<(Option<Li
 
 /// Returns the line offsets of the two texts in the file. An offset is 0 if the agent sends no
 /// offset.
-fn start_line_offsets(diff: &Diff, meta_key: &str) -> (u32, u32) {
+pub(super) fn start_line_offsets(diff: &Diff, meta_key: &str) -> (u32, u32) {
     let before = |key| {
         let start =
             meta_value(diff, meta_key, key).and_then(serde_json::Value::as_u64).unwrap_or(1);

@@ -41,8 +41,8 @@ pub(crate) const MAX_TITLE_BYTES: usize = 8 << 10;
 pub(crate) const MAX_ENDED_TITLE_BYTES: usize = 1 << 10;
 
 /// Maximum number of printed diffs and texts that are remembered per call. The oldest ones are
-/// discarded.
-pub(crate) const MAX_REMEMBERED_ITEMS: usize = 256;
+/// discarded. A large change has one diff per hunk.
+pub(crate) const MAX_REMEMBERED_ITEMS: usize = 4096;
 
 /// Maximum number of calls that are kept for the table. Older calls are included only in the
 /// totals.

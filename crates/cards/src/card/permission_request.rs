@@ -90,33 +90,23 @@ impl Card {
         command: Option<&str>,
         page: &mut Page,
     ) {
-        for item in content {
-            match item {
-                ToolCallContent::Diff(diff) => {
-                    let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
-                    if self.is_content_printed_whole(hash) != Some(true) {
-                        diff::print_diff(diff, &mut LineBudget::Unlimited, page);
-                        self.remember_printed(hash, true);
-                    }
-                }
-                ToolCallContent::Content(item) => {
-                    let text = block_text_or_placeholder(&item.content, &page.words);
-                    let (language, text) = split_off_code_fence(&text);
-                    let is_command =
-                        command.is_some_and(|it| raw_input::is_only_command_line(text, it));
-                    let is_output =
-                        self.status == ToolCallStatus::InProgress && language == "console";
-                    if !is_command
-                        && !is_output
-                        && self.is_content_printed_whole(hash(text)) != Some(true)
-                    {
-                        raw_input::indented_lines("", text)
-                            .iter()
-                            .for_each(|line| page.write_line(&format!("  {line}")));
-                        self.remember_printed(hash(text), true);
-                    }
-                }
-                _ => {}
+        let meta_key = page.meta_key.clone();
+        for items in content.chunk_by(|a, b| diff::are_of_same_file(a, b, &meta_key)) {
+            let new = self.select_diffs(items, |printed| *printed != Some(true), page);
+            if !new.is_empty() {
+                self.print_and_remember_diffs(&new, &mut LineBudget::Unlimited, page);
+            }
+            let [ToolCallContent::Content(item)] = items else { continue };
+            let text = block_text_or_placeholder(&item.content, &page.words);
+            let (language, text) = split_off_code_fence(&text);
+            let is_command = command.is_some_and(|it| raw_input::is_only_command_line(text, it));
+            let is_output = self.status == ToolCallStatus::InProgress && language == "console";
+            if !is_command && !is_output && self.is_content_printed_whole(hash(text)) != Some(true)
+            {
+                raw_input::indented_lines("", text)
+                    .iter()
+                    .for_each(|line| page.write_line(&format!("  {line}")));
+                self.remember_printed(hash(text), true);
             }
         }
     }

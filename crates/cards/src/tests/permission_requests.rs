@@ -52,6 +52,68 @@ fn a_long_diff_is_truncated_except_in_a_permission_request() {
     assert_eq!(both.matches("+ x\n").count(), MAX_DIFF_LINES - 1 + MAX_DIFF_LINES + 9);
 }
 
+/// Returns a diff of one of many equal functions, which begins at a line.
+fn diff_at(line: u32) -> Value {
+    let meta = json!({"callboard": {"kind": "update", "oldStart": line, "newStart": line}});
+    with(diff("fn f() {\n    a\n", "fn f() {\n    b\n"), json!({"_meta": meta}))
+}
+
+#[test]
+fn equal_hunks_of_a_change_are_all_shown_below_one_line() {
+    let hunks: Vec<_> = (0..3).map(|at| diff_at(1 + 20 * at)).collect();
+    let title = json!({"title": "Edit src/a.rs", "kind": "edit"});
+    check(
+        &[
+            call("1", "Edit", "edit"),
+            // The beginning of a large change.
+            change("1", json!({"title": "Edit src/a.rs", "content": [hunks[0]]})),
+            ask("1", with(title, json!({"content": hunks}))),
+            running("1"),
+            change("1", json!({"content": hunks})),
+            ended("1", "completed", 1),
+        ],
+        "
+○ Edit src/a.rs  edit
+  src/a.rs  +1 −1
+  @@ -1,2 +1,2 @@
+    fn f() {
+  -     a
+  +     b
+▸ asks for permission
+  src/a.rs  +2 −2
+  @@ -21,2 +21,2 @@
+    fn f() {
+  -     a
+  +     b
+  @@ -41,2 +41,2 @@
+    fn f() {
+  -     a
+  +     b
+  1  Allow
+  2  Reject
+✓ 1 ms
+",
+    );
+}
+
+#[test]
+fn the_limit_of_lines_holds_for_all_hunks_of_a_change() {
+    let hunks: Vec<_> = (0..300).map(|at| diff_at(1 + 20 * at)).collect();
+    let fields = json!({"title": "Edit src/a.rs", "content": hunks});
+    let shown = render_all(&[
+        call("1", "Edit", "edit"),
+        change("1", fields.clone()),
+        with(ended("1", "completed", 1), json!({"content": hunks})),
+    ]);
+    assert!(shown.contains("  src/a.rs  +300 −300\n"), "{shown}");
+    assert!(shown.contains("  … 1160 more lines\n"), "{shown}");
+    assert_eq!(shown.lines().count(), 1 + 1 + MAX_DIFF_LINES + 1 + 1, "{shown}");
+    // A question shows all hunks, once.
+    let asked =
+        render_all(&[call("1", "Edit", "edit"), ask("1", fields.clone()), ask("1", fields)]);
+    assert_eq!(asked.matches("+     b\n").count(), 300, "{asked}");
+}
+
 #[test]
 fn a_permission_request_hides_nothing() {
     let command = format!("echo {}\nrm -rf \u{202e}x", "y".repeat(100));
