@@ -125,16 +125,18 @@ impl V2ClientState {
 
     fn fold_terminal_update(&mut self, update: &TerminalUpdate) {
         let id = update.terminal_id.to_string();
+        let snapshot = update.output.value();
+        let snapshot = snapshot.map(|output| BASE64.decode(&output.data).unwrap_or_default());
         if let Some((terminal, output)) = self.terminals.get_mut(&id) {
             if terminal.exit_status.value().is_some() {
                 self.violations.push_unless_full(OrderRule::TerminalNotOpen, &id);
             }
             terminal.apply_update(update.clone());
-            if let Some(snapshot) = update.output.value() {
-                *output = BASE64.decode(&snapshot.data).unwrap_or_default();
+            if let Some(snapshot) = snapshot {
+                *output = snapshot;
             }
         } else {
-            self.terminals.insert(id, (update.clone(), Vec::new()));
+            self.terminals.insert(id, (update.clone(), snapshot.unwrap_or_default()));
         }
     }
 

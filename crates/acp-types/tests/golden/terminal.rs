@@ -328,6 +328,23 @@ fn output_events_fit_a_message() {
 }
 
 #[test]
+fn a_v2_terminal_of_another_agent_may_begin_with_its_output() {
+    let mut client_state = acp_types::client_state::v2::V2ClientState::new();
+    for (fields, expected) in [
+        (json!({"sessionUpdate": "terminal_update", "output": {"data": "aGkK"}}), "hi\n"),
+        (json!({"sessionUpdate": "terminal_output_chunk", "data": "aGkK"}), "hi\nhi\n"),
+        (json!({"sessionUpdate": "terminal_update", "output": {"data": "aGk="}}), "hi"),
+    ] {
+        let mut update = fields;
+        update["terminalId"] = json!("t");
+        client_state.apply_session_update(&serde_json::from_value(update).unwrap());
+        let (_, output) = client_state.observed_terminal("t").unwrap();
+        assert_eq!(output, expected.as_bytes());
+    }
+    assert_eq!(client_state.violations(), []);
+}
+
+#[test]
 fn a_v2_terminal_has_separate_messages() {
     let sent = wire::v2::V2Projection::new();
     let size = TerminalPatch::default().with_size(TerminalSize { cols: 80, rows: 24 });
