@@ -117,6 +117,17 @@ fn the_user_is_asked_at_the_terminal_even_if_standard_input_is_a_pipe() {
 }
 
 #[test]
+fn a_prompt_can_be_typed() {
+    let scratch = Scratch::new();
+    let line = "\"$0\" exec --no-sandbox --mode auto --model direct -";
+    let mut terminal = TestTerminal::run(&scratch, line);
+    terminal.until("Ctrl-D ends it");
+    terminal.types("run touch made\n\u{4}");
+    let (code, shown) = terminal.end();
+    assert_eq!((code, scratch.path("made").exists()), (0, true), "{shown}");
+}
+
+#[test]
 fn a_question_is_visible_even_if_standard_output_is_a_file() {
     let exec = "\"$0\" exec --no-sandbox --model direct 'run touch made'";
     for (streams, is_asked) in [("> out.txt", true), ("> out.txt 2>&1", false)] {

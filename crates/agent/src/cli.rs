@@ -175,6 +175,9 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     };
     let is_piped = args.prompt == "-";
     let prompt = if is_piped {
+        if io::stdin().is_terminal() {
+            OutputStream::stderr().print_line("callboard: type the prompt; Ctrl-D ends it");
+        }
         let read = tokio::task::spawn_blocking(read_prompt_from_stdin).await;
         let read = read.unwrap_or_else(|error| Err(error.into()));
         read.map_err(|error| print_error_and_fail(&format!("cannot read the prompt: {error}")))?
