@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, ModelServer};
 
-use crate::models::case::{final_answer, in_all_dialects, ready, run_call, runs_once};
+use crate::models::case::{final_answer, in_all_dialects, ready, run_call, runs_once, strings};
 
 #[tokio::test]
 async fn a_busy_server_is_retried() {
@@ -64,6 +64,36 @@ async fn a_rejected_request() {
         .expect_error("wrong in this way")
         .check()
         .await;
+}
+
+/// Returns the answer of a server whose content filter refuses the prompt.
+fn filtered(dialect: Dialect) -> MockResponse {
+    if dialect == Dialect::Gemini {
+        let body = "data: {\"promptFeedback\":{\"blockReason\":\"PROHIBITED_CONTENT\"}}\n\n";
+        return MockResponse::raw("text/event-stream", body);
+    }
+    let body = r#"{"error":{"message":"The response was filtered.","code":"content_filter"}}"#;
+    let mut filtered = MockResponse::raw("application/json", body);
+    filtered.status = 400;
+    filtered
+}
+
+#[tokio::test]
+async fn a_prompt_that_a_content_filter_refuses_is_not_sent_again() {
+    for dialect in [Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Gemini] {
+        let answers = [final_answer(), filtered(dialect), final_answer()];
+        let server = ModelServer::start(answers).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        assert_eq!(agent.turn("a good prompt").await, "end_turn");
+        assert_eq!(agent.turn("a bad prompt").await, "refusal", "{dialect:?}");
+        let thought = agent.session().thought_text();
+        assert!(thought.contains("A content filter of the provider refused"), "{thought}");
+        assert_eq!(agent.turn("another prompt").await, "end_turn", "{dialect:?}");
+        agent.finish().await;
+        let last = strings(&server.reply_requests()[2].body_json()).join("\n");
+        assert!(last.contains("a good prompt") && last.contains("another prompt"), "{last}");
+        assert!(!last.contains("a bad prompt"), "{last}");
+    }
 }
 
 #[tokio::test]

@@ -104,8 +104,8 @@ impl RemoteModelInner {
                 .boxed()
             }
             Err(error) => {
-                let error = errors::from_provider_error(&error, self.settings.key.as_ref());
-                stream::iter([ModelEvent::Error(error)]).boxed()
+                let events = errors::final_events(&error, self.settings.key.as_ref());
+                stream::iter(events).boxed()
             }
         }
     }
@@ -135,9 +135,8 @@ impl ReplyReader {
                 }
                 Some(Ok(Item::Unknown(_))) => {}
                 Some(Err(error)) => {
-                    let error =
-                        errors::from_provider_error(&error, self.inner.settings.key.as_ref());
-                    self.pending.push_back(ModelEvent::Error(error));
+                    let key = self.inner.settings.key.as_ref();
+                    self.pending.extend(errors::final_events(&error, key));
                     self.reply = None;
                 }
                 None => {

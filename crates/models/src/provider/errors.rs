@@ -14,7 +14,7 @@ use rig_core::{
 use serde_json::Value;
 
 use super::ApiKey;
-use crate::{ModelError, ModelErrorKind, limits};
+use crate::{ModelError, ModelErrorKind, ModelEvent, ModelStopReason, limits};
 
 /// Error message for a stream that ends before the reply is complete.
 pub(super) const CUT_OFF: &str = "the reply was cut off";
@@ -30,6 +30,35 @@ pub(super) struct RequestFailure {
 impl RequestFailure {
     pub(super) fn new(kind: ModelErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
+    }
+}
+
+/// Converts an error of a request to the last events of the reply. If a content filter has refused
+/// the request, the reply ends with a refusal, because every later request with the same messages
+/// would be refused too. The reason then precedes the refusal as a thought. The events never contain
+/// the key.
+pub(super) fn final_events(error: &ProviderError, key: Option<&ApiKey>) -> Vec<ModelEvent> {
+    let is_refusal = error.provider_response().is_some_and(is_content_refusal);
+    let error = from_provider_error(error, key);
+    if !is_refusal {
+        return vec![ModelEvent::Error(error)];
+    }
+    let reason = format!("A content filter of the provider refused the request: {error}");
+    vec![ModelEvent::Thought(reason), ModelEvent::Stop(ModelStopReason::Refusal)]
+}
+
+/// Returns whether a server reports that a content filter has refused the request. The library
+/// recognises the reports of Gemini.
+fn is_content_refusal(response: &ProviderResponseError) -> bool {
+    let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
+    let paths = ["/error/code", "/response/error/code", "/code"];
+    let code = paths.iter().find_map(|path| body.pointer(path)?.as_str());
+    match code {
+        _ if response.refusal => true,
+        // OpenRouter also reports this code for requests that do not match its schema.
+        Some("invalid_prompt") => response.body.contains("flagged"),
+        Some(code) => CONTENT_FILTER_CODES.contains(&code),
+        None => false,
     }
 }
 
@@ -139,6 +168,13 @@ fn find_error_message(body: &Value) -> Option<String> {
     let text = paths.iter().find_map(|path| body.pointer(path)?.as_str())?;
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
+
+/// Error codes which mean that a content filter has refused the request.
+const CONTENT_FILTER_CODES: [&str; 3] = [
+    "content_filter",           // Azure OpenAI and compatible servers
+    "content_policy_violation", // gateways
+    "data_inspection_failed",   // Alibaba Cloud
+];
 
 /// Lower-case phrases which mean that the request was too long: error codes, or parts of messages.
 const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
@@ -337,6 +373,47 @@ mod tests {
         ] {
             let error = error_from_body(status, body);
             assert_eq!(error.kind, fault, "{body}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_reports_of_content_filters_are_refusals() {
+        for (status, body, is_refusal) in [
+            (
+                Some(400),
+                r#"{"error":{"message":"The response was filtered.","type":null,"param":"prompt","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#,
+                true,
+            ),
+            (None, r#"{"error":{"message":"filtered","code":"content_filter"}}"#, true),
+            (
+                Some(400),
+                r#"{"error":{"message":"Invalid prompt: your prompt was flagged as potentially violating our usage policy.","type":"invalid_request_error","code":"invalid_prompt"}}"#,
+                true,
+            ),
+            (
+                None,
+                r#"{"type":"response.failed","response":{"error":{"code":"invalid_prompt","message":"your prompt was flagged"}}}"#,
+                true,
+            ),
+            (
+                Some(400),
+                r#"{"error":{"code":"data_inspection_failed","message":"Input text data may contain inappropriate content."}}"#,
+                true,
+            ),
+            (
+                Some(400),
+                r#"{"error":{"code":"invalid_prompt","message":"Invalid Responses API request"}}"#,
+                false,
+            ),
+            (Some(400), r#"{"error":{"message":"content_filter is no tool"}}"#, false),
+            (Some(400), r#"{"error":{"code":400,"message":"wrong"}}"#, false),
+            (Some(500), "content_filter", false),
+        ] {
+            let mut response = ProviderResponseError::without_status(body);
+            response.status = status.map(|status: u16| status.try_into().unwrap());
+            let events = final_events(&ProviderError::ProviderResponse(response), None);
+            let is_stop = events.last() == Some(&ModelEvent::Stop(ModelStopReason::Refusal));
+            assert_eq!(is_stop, is_refusal, "{body}: {events:?}");
         }
     }
 
