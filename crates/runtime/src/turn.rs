@@ -79,6 +79,8 @@ async fn run_request_loop(
         return Ok(StopReason::Cancelled);
     }
     linked.into_iter().for_each(|text| history.push_note(&text));
+    // If the agent is killed during the first reply, the next process still has the prompt.
+    history.queue_messages_to_store(turn.handle);
     for requests in 0..limits::MAX_TURN_REQUESTS {
         if requests > 0 {
             context::add_context_updates(&turn, history).await;

@@ -167,7 +167,8 @@ pub(crate) async fn start_configured(server: &ModelServer, dialect: Dialect, lin
     agent
 }
 
-fn start_in(
+/// Starts the agent as [`start_for`] does, in a folder where it may have worked before.
+pub(crate) fn start_in(
     scratch: Scratch,
     server: &ModelServer,
     dialect: Dialect,

@@ -1,13 +1,15 @@
-//! Sessions with a model over HTTP: modes, edits of one file, and slash commands.
+//! Sessions with a model over HTTP: modes, edits of one file, slash commands, and the messages that
+//! a later process sends.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use callboard_models::mock_server::{
-    Dialect, MockReply, MockToolCall, MockUsage, ModelServer, RecordedRequest,
+    Dialect, MockReply, MockReplyStep, MockStopReason, MockToolCall, MockUsage, ModelServer,
+    RecordedRequest,
 };
 use serde_json::{Value, json};
 
-use crate::harness::{Agent, PermissionReply};
-use crate::models::case::{final_answer, ready, start_for, strings};
+use crate::harness::{Agent, DEADLINE, Options, PermissionReply};
+use crate::models::case::{final_answer, ready, start_for, start_in, strings};
 
 async fn set_mode(agent: &mut Agent, mode: &str) {
     let params = json!({"sessionId": agent.session_id(), "modeId": mode});
@@ -116,4 +118,52 @@ async fn our_slash_commands_are_answered_without_the_model() {
         let sent = asked.iter().map(|body| strings(body).join("\n")).collect::<String>();
         assert!(!sent.contains("/usage") && sent.contains("please edit it"), "{dialect:?}: {sent}");
     }
+}
+
+/// Loads a session in a new process, runs a turn, and returns all texts of the last request.
+async fn turn_after_load(server: &ModelServer, ended: &Agent, prompt: &str) -> String {
+    let (scratch, id) = (ended.scratch.clone(), ended.session_id());
+    scratch.until_alone(None, DEADLINE).await;
+    let mut agent = start_in(scratch, server, Dialect::OpenAiChat, &[], Options::default());
+    agent.initialize().await.unwrap();
+    let params = json!({"sessionId": id, "cwd": agent.scratch.cwd(), "mcpServers": []});
+    agent.request("session/load", params).await.unwrap();
+    let prompt = agent.prompt_in(&id, prompt).await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    agent.finish().await;
+    strings(&server.reply_requests().last().unwrap().body_json()).join("\n")
+}
+
+#[tokio::test]
+async fn the_model_receives_a_prompt_again_after_a_kill_during_the_first_reply() {
+    // The pause is longer than changes wait for their commit.
+    let reply = MockReply::new()
+        .with_step(MockReplyStep::PauseMs(500))
+        .with_text("I begin.")
+        .with_step(MockReplyStep::Hang);
+    let server = ModelServer::start([reply.into(), final_answer()]).await.unwrap();
+    let mut agent = ready(&server, Dialect::OpenAiChat).await;
+    let id = agent.session_id();
+    agent.prompt("mend the roof").await;
+    agent.until(|client| client.session(&id).message_text().contains("I begin.")).await;
+    agent.kill().await;
+    let sent = turn_after_load(&server, &agent, "continue").await;
+    assert!(sent.contains("mend the roof") && sent.contains("continue"), "{sent}");
+}
+
+#[tokio::test]
+async fn a_refused_prompt_is_not_sent_after_a_load() {
+    let refusal = MockReply::new()
+        .with_step(MockReplyStep::PauseMs(500))
+        .with_text("No.")
+        .with_stop_reason(MockStopReason::Filter);
+    let answers = [final_answer(), refusal.into(), final_answer()];
+    let server = ModelServer::start(answers).await.unwrap();
+    let mut agent = ready(&server, Dialect::OpenAiChat).await;
+    assert_eq!(agent.turn("mend the roof").await, "end_turn");
+    assert_eq!(agent.turn("break the roof").await, "refusal");
+    agent.finish().await;
+    let sent = turn_after_load(&server, &agent, "continue").await;
+    assert!(sent.contains("mend the roof") && sent.contains("continue"), "{sent}");
+    assert!(!sent.contains("break the roof"), "{sent}");
 }

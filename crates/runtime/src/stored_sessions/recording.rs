@@ -250,11 +250,6 @@ impl SessionRecording {
         lock(&self.state).messages = recorded;
     }
 
-    /// Returns the number of messages of the model that are stored.
-    pub(crate) fn recorded_message_count(&self) -> usize {
-        lock(&self.state).messages.count
-    }
-
     /// Records the changes of the model's messages since the last call. `rewrites` is how often
     /// messages were replaced, changed or removed so far.
     pub(crate) fn record_messages(

@@ -191,9 +191,7 @@ impl History {
         if let Some(place) = place {
             let gone = Arc::make_mut(&mut self.messages).drain(place..);
             gone.for_each(|message| self.size.subtract(MessagesSize::from_message(&message)));
-            // The removal counts as a rewrite only if it affects stored messages.
-            let stored = self.recording.as_ref().map_or(0, |it| it.recorded_message_count());
-            self.rewrites += u64::from(place < stored);
+            self.rewrites += 1;
         }
     }
 

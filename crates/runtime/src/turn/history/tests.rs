@@ -208,7 +208,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_refused_prompt_does_not_store_the_messages_before_it_again() {
+async fn a_refused_prompt_is_removed_from_the_store() {
     let store = MemorySessionStore::new();
     let (recording, open) = held_recording(&store);
     open.send(()).unwrap();
@@ -218,15 +218,14 @@ async fn a_refused_prompt_does_not_store_the_messages_before_it_again() {
     history.set_recording(Some(recording.clone()));
     history.queue_messages_to_store(&handle);
     let refused = history.push_message(ChatMessage::user("refused"));
-    history.truncate_from(&refused);
     history.queue_messages_to_store(&handle);
     recording.commit().await;
     let stored = || records(&store, "s", RecordStream::Model);
-    assert_eq!(stored(), ["model_message", "model_message"]);
-    // A stored message is removed from the store too.
-    let answer = history.messages().last().unwrap().clone();
-    history.truncate_from(&answer);
+    assert_eq!(stored(), ["model_message"; 3]);
+    history.truncate_from(&refused);
+    // The next prompt has as many messages as the refused one.
+    drop(history.push_message(ChatMessage::user("next")));
     history.queue_messages_to_store(&handle);
     recording.commit().await;
-    assert_eq!(stored(), ["model_reset", "model_message"]);
+    assert_eq!(stored(), ["model_reset", "model_message", "model_message", "model_message"]);
 }
