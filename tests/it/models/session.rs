@@ -8,7 +8,7 @@ use callboard_models::mock_server::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::{Agent, DEADLINE, Options, PermissionReply};
+use crate::harness::{Agent, DEADLINE, Options, PermissionReply, TestClient};
 use crate::models::case::{final_answer, ready, start_for, start_in, strings};
 
 async fn set_mode(agent: &mut Agent, mode: &str) {
@@ -166,4 +166,30 @@ async fn a_refused_prompt_is_not_sent_after_a_load() {
     let sent = turn_after_load(&server, &agent, "continue").await;
     assert!(sent.contains("mend the roof") && sent.contains("continue"), "{sent}");
     assert!(!sent.contains("break the roof"), "{sent}");
+}
+
+#[tokio::test]
+async fn the_model_is_informed_of_calls_whose_results_a_kill_has_removed() {
+    let run = |id, command: &str| {
+        MockToolCall::new("terminal", &json!({"command": command})).with_id(Some(id))
+    };
+    let reply = MockReply::new()
+        .with_call(run("a", "echo first"))
+        .with_call(run("b", "echo second; sleep 600"));
+    let server = ModelServer::start([reply.into(), final_answer()]).await.unwrap();
+    let mut agent = ready(&server, Dialect::OpenAiChat).await;
+    let id = agent.session_id();
+    set_mode(&mut agent, "auto").await;
+    agent.prompt("mend the roof").await;
+    // The agent has stored a call before the client sees that it has ended.
+    let is_first_ended = |client: &TestClient| {
+        client.session(&id).calls().iter().any(|call| call.status == ToolCallStatus::Completed)
+    };
+    agent.until(is_first_ended).await;
+    agent.until_shown(&id, "second").await;
+    agent.kill().await;
+    let sent = turn_after_load(&server, &agent, "continue").await;
+    let note = "The agent ended before the result of this call was stored.";
+    assert_eq!(sent.matches(note).count(), 2, "{sent}");
+    assert!(!sent.contains("internal error"), "{sent}");
 }

@@ -195,20 +195,15 @@ impl History {
         }
     }
 
-    /// If the last reply has calls without results because a fault aborted the turn, adds results
-    /// for these calls.
+    /// If the last reply has calls without results because a kill or a fault ended the turn, adds
+    /// results for these calls.
     pub(super) fn add_results_for_lost_calls(&mut self) {
         let Some(ChatMessage::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
         else {
             return;
         };
-        let lost = calls.iter().map(|call| {
-            ToolResult::error(
-                call,
-                "The call was lost because of an internal error. It may have had effects.",
-            )
-        });
-        let lost: Vec<_> = lost.collect();
+        let lost: Vec<_> =
+            calls.iter().map(|call| ToolResult::error(call, LOST_RESULT_NOTE)).collect();
         if !lost.is_empty() {
             self.push_message(ChatMessage::ToolResults(lost));
         }
@@ -368,6 +363,8 @@ fn parts_byte_len(result: &ToolResult) -> usize {
 const REFUSED_IMAGE_NOTE: &str = "[The model does not support the image that was shown here.]";
 const HIDDEN_IMAGE_NOTE: &str =
     "[The image that was shown here was left out to make room. Read it again if you need it.]";
+const LOST_RESULT_NOTE: &str = "The agent ended before the result of this call was stored. The call may have been \
+                                completed: check its effects before you repeat it.";
 const LEFT_OUT_NOTE: &str =
     "Older messages of this session were left out here, because there were too many.";
 

@@ -70,7 +70,7 @@ fn an_aborted_turn_leaves_no_call_without_a_result() {
     let Some(ChatMessage::ToolResults(lost)) = history_messages(&history).pop() else {
         panic!("no results")
     };
-    assert!(lost.iter().all(|lost| lost.is_error && lost.text.contains("lost")));
+    assert!(lost.iter().all(|lost| lost.is_error && lost.text.contains("may have been completed")));
     check_valid(&history);
     let mended = history_messages(&history);
     history.add_results_for_lost_calls();
