@@ -168,6 +168,9 @@ pub enum ModelErrorKind {
     ContextTooLong,
     /// No server listens at a local address. A retry succeeds after the server has been started.
     Unreachable,
+    /// The provider refuses the content of the request, or the content cannot be encoded. A request
+    /// without a part of this content, such as an image, may succeed.
+    InvalidRequest,
     /// Any other error. A retry would fail in the same way.
     #[default]
     Other,
@@ -178,6 +181,7 @@ impl ModelErrorKind {
     #[must_use]
     pub fn from_status(status: u16) -> Self {
         match status {
+            400 | 415 | 422 => Self::InvalidRequest,
             401 | 403 => Self::Auth,
             413 => Self::ContextTooLong,
             408 | 409 | 425 | 429 | 500..=599 => Self::Transient,
@@ -205,10 +209,13 @@ mod tests {
     #[test]
     fn a_status_determines_the_kind_of_error() {
         for (status, fault) in [
-            (400, ModelErrorKind::Other),
+            (400, ModelErrorKind::InvalidRequest),
+            (402, ModelErrorKind::Other),
             (401, ModelErrorKind::Auth),
             (404, ModelErrorKind::Other),
             (413, ModelErrorKind::ContextTooLong),
+            (415, ModelErrorKind::InvalidRequest),
+            (422, ModelErrorKind::InvalidRequest),
             (429, ModelErrorKind::Transient),
             (503, ModelErrorKind::Transient),
             (529, ModelErrorKind::Transient),

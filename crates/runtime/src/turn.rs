@@ -8,7 +8,7 @@ use acp_tools::Context;
 use acp_types::{CallEndReason, Role, Status, TurnId, id};
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
-use callboard_models::{ChatMessage, ContentPart, ModelErrorKind, ModelStopReason};
+use callboard_models::{ChatMessage, ContentPart, ModelError, ModelErrorKind, ModelStopReason};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
@@ -88,8 +88,7 @@ async fn run_request_loop(
         let reply = turn.request_reply(history).await;
         // If a provider refuses some content, such as an image, it would also refuse the content in
         // every later request.
-        let is_refused =
-            reply.error.as_ref().is_some_and(|error| error.kind == ModelErrorKind::Other);
+        let is_refused = reply.error.as_ref().is_some_and(is_content_refused);
         let is_poison = requests == 0 && is_refused && reply.is_empty() && !is_text;
         // After calls, an empty reply is usual.
         let is_answer_missing = requests == 0 && reply.is_empty();
@@ -124,6 +123,15 @@ impl Turn<'_> {
             let Some(error) = reply.error.as_ref().filter(|_| !reply.is_cancelled) else {
                 return reply;
             };
+            // A model with unknown capabilities is assumed to support images. If the model supports
+            // no images, it refuses each request that contains an image.
+            if is_content_refused(error) && reply.is_empty() && history.omit_newest_images() {
+                send_notice(
+                    self.handle,
+                    "The model refused an image; the request is sent again without it.".into(),
+                );
+                continue;
+            }
             if error.kind == ModelErrorKind::ContextTooLong
                 && shortenings < limits::MAX_TURN_COMPACTIONS
             {
@@ -136,18 +144,6 @@ impl Turn<'_> {
                     reply.is_cancelled = true;
                     return reply;
                 }
-            }
-            // A model with unknown capabilities is assumed to support images. If the model supports
-            // no images, it refuses each request that contains an image.
-            if error.kind == ModelErrorKind::Other
-                && reply.is_empty()
-                && history.omit_newest_images()
-            {
-                send_notice(
-                    self.handle,
-                    "The model refused an image; the request is sent again without it.".into(),
-                );
-                continue;
             }
             let Some(pause) = retry.next_retry_delay(error, reply.partial_output()) else {
                 return reply;
@@ -275,6 +271,17 @@ fn record_incomplete_reply(
         _ if is_cancelled => Ok(StopReason::Cancelled),
         Some(error) => Err(errors::model_failed_error(&error)),
         None => Ok(acp_stop_reason(stop)),
+    }
+}
+
+/// Returns whether a provider may have refused a request because of an image or another part of its
+/// content. Other errors, such as an exhausted quota or an unknown model, are not caused by content.
+fn is_content_refused(error: &ModelError) -> bool {
+    match error.kind {
+        ModelErrorKind::InvalidRequest => true,
+        // A single image may exceed the maximum size of a request.
+        ModelErrorKind::ContextTooLong => error.status == Some(413),
+        _ => false,
     }
 }
 

@@ -71,8 +71,12 @@ pub(super) fn from_provider_error(error: &ProviderError, key: Option<&ApiKey>) -
             transient_error(format!("the server sent an invalid response: {error}"))
         }
         ProviderError::Request(_) | ProviderError::UnsupportedOption(_) => {
+            let kind = match error {
+                ProviderError::Request(_) => ModelErrorKind::InvalidRequest,
+                _ => ModelErrorKind::Other,
+            };
             let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-            other_error(format!("cannot create the request: {cause}"))
+            ModelError::new(kind, format!("cannot create the request: {cause}"))
         }
         _ => match error.provider_response() {
             Some(response) => from_error_response(response),
@@ -201,6 +205,14 @@ const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
     "tokens exceed",                     // gateways
 ];
 
+/// Lower-case phrases which mean that the model does not accept images. The status of such a response
+/// may be 404 or 500.
+const IMAGE_PHRASES: [&str; 3] = [
+    "support image input",           // OpenRouter and Ollama
+    "image input is not supported",  // llama.cpp
+    "data required for image input", // Ollama
+];
+
 /// Lower-case phrases which mean that the key is missing, invalid or lacks a permission.
 const AUTH_PHRASES: [&str; 6] = [
     "invalid_api_key",
@@ -249,6 +261,7 @@ fn classify_error(status: Option<u16>, text: &str) -> ModelErrorKind {
         Some(ModelErrorKind::Transient) if status == Some(429) => ModelErrorKind::Transient,
         _ if has(&CONTEXT_TOO_LONG_PHRASES) => ModelErrorKind::ContextTooLong,
         _ if has(&AUTH_PHRASES) => ModelErrorKind::Auth,
+        _ if has(&IMAGE_PHRASES) => ModelErrorKind::InvalidRequest,
         Some(fault) => fault,
         None if has(&TRANSIENT_PHRASES) => ModelErrorKind::Transient,
         None => ModelErrorKind::Other,
@@ -308,8 +321,9 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn the_error_of_each_provider_has_the_right_kind() {
-        use ModelErrorKind::{Auth, ContextTooLong, Other, Transient};
+        use ModelErrorKind::{Auth, ContextTooLong, InvalidRequest, Other, Transient};
         for (status, body, fault) in [
             (
                 Some(400),
@@ -370,6 +384,22 @@ mod tests {
             (Some(200), r#"{"error":{"code":502,"message":"Provider returned error"}}"#, Transient),
             (None, r#"{"error":{"message":"no such tool"}}"#, Other),
             (Some(404), r#"{"error":{"message":"model not found"}}"#, Other),
+            (Some(400), r#"{"error":{"message":"Could not process image"}}"#, InvalidRequest),
+            (
+                Some(404),
+                r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#,
+                InvalidRequest,
+            ),
+            (
+                Some(500),
+                r#"{"error":{"code":500,"message":"image input is not supported - hint: if this is unexpected, you may need to provide the mmproj","type":"server_error"}}"#,
+                InvalidRequest,
+            ),
+            (
+                Some(400),
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#,
+                Other,
+            ),
         ] {
             let error = error_from_body(status, body);
             assert_eq!(error.kind, fault, "{body}: {error}");

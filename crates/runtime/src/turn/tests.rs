@@ -26,9 +26,7 @@ use acp_tools::{
 use acp_types::client_state::v1::V1ClientState;
 use acp_types::wire::v1::{self, V1Projection};
 use acp_types::{Content, Image, Role, SessionStatePart, ToolKind};
-use callboard_models::{
-    Model, ModelCapabilities, ModelError, ModelEvent, ModelRequest, ReplyStream,
-};
+use callboard_models::{Model, ModelCapabilities, ModelEvent, ModelRequest, ReplyStream};
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;

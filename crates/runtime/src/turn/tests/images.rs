@@ -6,29 +6,37 @@ use pretty_assertions::assert_eq;
 use super::reply_endings::FakeModel;
 use super::*;
 
-/// Runs a turn with one call whose result is an image. Returns the number of requests, the results
-/// in the history, and the updates to the client.
-async fn turn_with_image(refusals: usize) -> (usize, Vec<ToolResult>, ClientRecord) {
+/// Runs a turn with one call whose result is an image. The given number of requests with the result
+/// fail with this error. Returns whether the turn succeeded, the number of requests, the results in
+/// the history, and the updates to the client.
+async fn turn_with_image(
+    fault: &ModelError,
+    refusals: usize,
+) -> (bool, usize, Vec<ToolResult>, ClientRecord) {
     let shows = r#"{"path": "/a", "says": "an image"}"#;
     let first = [call_with("a", "look", shows), vec![ModelEvent::Stop(ModelStopReason::ToolCalls)]]
         .concat();
-    let refuses = vec![vec![ModelEvent::Error(error(ModelErrorKind::Other))]; refusals];
+    let refuses = vec![vec![ModelEvent::Error(fault.clone())]; refusals];
     let model = Arc::new(FakeModel::new([vec![first], refuses].concat()));
     let (stage, mut history) = (TurnFixture::new(), History::default());
     let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
-    assert_eq!(ending.is_ok(), refusals < 2, "{ending:?}");
     check_valid(&history);
     let results = history.messages().iter().find_map(|message| match &**message {
         ChatMessage::ToolResults(results) => Some(results.clone()),
         _ => None,
     });
-    (model.requests(), results.unwrap(), stage.end().await)
+    (ending.is_ok(), model.requests(), results.unwrap(), stage.end().await)
+}
+
+/// Returns the error of a provider that refuses an image.
+fn refused_image() -> ModelError {
+    error(ModelErrorKind::InvalidRequest)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_image_in_a_result_is_sent_to_the_model() {
-    let (requests, results, _) = turn_with_image(0).await;
-    assert_eq!(requests, 2);
+    let (is_ok, requests, results, _) = turn_with_image(&refused_image(), 0).await;
+    assert_eq!((is_ok, requests), (true, 2));
     assert_eq!(results[0].text, "an image");
     let (media_type, data) = ("image/png".to_owned(), "AA==".to_owned());
     assert_eq!(results[0].parts, [ContentPart::Image { media_type, data }]);
@@ -36,12 +44,24 @@ async fn an_image_in_a_result_is_sent_to_the_model() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_with_a_refused_image_is_repeated_without_the_image() {
-    for refusals in [1, 2] {
-        let (requests, results, seen) = turn_with_image(refusals).await;
-        assert_eq!(requests, 3);
+    let too_large = error(ModelErrorKind::ContextTooLong).with_status(413);
+    for (fault, refusals) in [(refused_image(), 1), (refused_image(), 2), (too_large, 1)] {
+        let (is_ok, requests, results, seen) = turn_with_image(&fault, refusals).await;
+        assert_eq!((is_ok, requests), (refusals < 2, 3));
         assert_eq!(results[0].parts, []);
         assert!(results[0].text.starts_with("an image\n[The model does not"), "{results:?}");
         assert!(seen.thought.contains("sent again without it"), "{}", seen.thought);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_has_another_cause_is_not_blamed_on_an_image() {
+    for (kind, status) in [(ModelErrorKind::Other, 429), (ModelErrorKind::Auth, 403)] {
+        let fault = error(kind).with_status(status);
+        let (is_ok, requests, results, seen) = turn_with_image(&fault, 1).await;
+        assert_eq!((is_ok, requests), (false, 2), "{fault}");
+        assert_eq!((&*results[0].text, results[0].parts.len()), ("an image", 1), "{fault}");
+        assert!(!seen.thought.contains("image"), "{}", seen.thought);
     }
 }
 

@@ -459,16 +459,22 @@ async fn a_turn_cancelled_during_a_reply_keeps_the_received_text() {
 async fn a_prompt_image_that_the_provider_refuses_is_not_sent_again() {
     let image = ContentBlock::Image(ImageContent::new("AAAA", "image/png"));
     let images = ModelCapabilities::new().with_images();
-    for (fault, remembered) in [(ModelErrorKind::Other, 0), (ModelErrorKind::Auth, 1)] {
+    let too_large = error(ModelErrorKind::ContextTooLong).with_status(413);
+    for (fault, remembered) in [
+        (error(ModelErrorKind::InvalidRequest), 0),
+        (too_large, 0),
+        (error(ModelErrorKind::Auth), 1),
+        (error(ModelErrorKind::Other).with_status(404), 1),
+    ] {
         let stage = TurnFixture::new();
         let model = Arc::new(FakeModel {
             traits: images,
-            ..FakeModel::new(vec![vec![error_event(fault)]])
+            ..FakeModel::new(vec![vec![ModelEvent::Error(fault.clone())]])
         });
         let mut history = History::default();
         let ending = stage.run(&model, &mut history, vec![image.clone()]).await;
         assert!(ending.is_err());
-        assert_eq!(history.messages().len(), remembered);
+        assert_eq!(history.messages().len(), remembered, "{fault}");
         drop(stage.end().await);
     }
 }
