@@ -28,7 +28,7 @@ use acp_types::{Status, ToolCallReport, ToolKind};
 use callboard_models::{ChatMessage, Model, ToolSpec};
 
 pub(crate) use budget::{ContextBudget, estimated_bytes};
-pub(crate) use compaction::{CompactionOutcome, Compactor};
+pub(crate) use compaction::{CompactionCause, CompactionOutcome, Compactor};
 use file_versions::FileVersions;
 pub(crate) use file_versions::KnownFile;
 use instructions::ProjectInstructions;

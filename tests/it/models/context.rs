@@ -147,12 +147,14 @@ fn reads_that_fill(dialect: Dialect) -> usize {
     if dialect == Dialect::Ollama { 1 } else { 2 }
 }
 
-/// Returns the answers of a model that fills the session: a plan, the reads, the summary, and the
-/// end of the turn.
+/// Returns the answers of a model that fills the session: a long text with a plan, the reads, the
+/// summary, and the end of the turn. The text is longer than a summary for the smallest window.
 fn filling_answers(dialect: Dialect, summary: impl Into<MockResponse>) -> Vec<MockResponse> {
     let todo = json!({"todos": [{"content": "Mend the roof", "status": "in_progress"}]});
-    let mut answers =
-        vec![MockReply::new().with_call(MockToolCall::new("todo_write", &todo)).into()];
+    let plan = MockReply::new()
+        .with_text(&"The roof is old. ".repeat(600))
+        .with_call(MockToolCall::new("todo_write", &todo));
+    let mut answers = vec![plan.into()];
     answers.extend((0..reads_that_fill(dialect)).map(|_| read("big.txt")));
     answers.extend([summary.into(), final_answer()]);
     answers

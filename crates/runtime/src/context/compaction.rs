@@ -10,7 +10,7 @@ use callboard_text::count_with_noun;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use super::budget::{ContextBudget, total_estimated_bytes};
+use super::budget::{ContextBudget, estimated_bytes, total_estimated_bytes};
 use super::summary::SummaryError;
 use super::{summary, trim};
 use crate::limits::{MAX_KEPT_PLAN_BYTES, MAX_SUMMARY_BYTES, MAX_TRANSCRIPT_BYTES};
@@ -28,13 +28,30 @@ pub(crate) struct Compactor<'a> {
     pub(crate) index: usize,
     /// Name of the tool to which the model sends its plan.
     pub(crate) plan_tool: Option<&'a str>,
+    /// Why the session is compacted, which determines how much room a summary must make.
+    pub(crate) cause: CompactionCause,
+}
+
+/// The reason why a session is compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CompactionCause {
+    /// The next request would nearly fill the window.
+    NearlyFull,
+    /// The model has refused a request as too long, so a little room may be enough.
+    Refused,
 }
 
 /// The result of a compaction.
 #[derive(Debug)]
 pub(crate) enum CompactionOutcome {
     /// No message could be removed or shortened.
-    Nothing,
+    Nothing {
+        /// Number of requests that asked the model for a summary. The summary was not shorter than
+        /// the messages.
+        requests: usize,
+        /// Token usage of the requests for the summary.
+        usage: Option<TokenUsage>,
+    },
     /// The messages have been shortened.
     Compacted {
         /// Number of requests that asked the model for the summary.
@@ -65,41 +82,61 @@ impl Compactor<'_> {
         let notice = self.create_notice(budget, messages);
         let mut made = SummaryOutcome::default();
         if total_estimated_bytes(&kept) > goal {
-            let split = trim::split_history(&mut kept, goal - text_room);
-            let old = split.old_messages(&kept);
-            if old.iter().any(|message| !summary::is_replacement(message)) {
-                notice.send_status(
-                    CompactionStatus::InProgress,
-                    None,
-                    "Older messages are summarised.",
-                );
+            let mut shorter = kept.clone();
+            let split = trim::split_history(&mut shorter, goal - text_room);
+            let old = split.old_messages(&shorter);
+            if self.is_summary_useful(&old, text_room) {
                 made = self
-                    .request_summary_with_retries(budget, &old, split.kept_prompt(&kept), &notice)
+                    .request_summary_with_retries(
+                        budget,
+                        &old,
+                        split.kept_prompt(&shorter),
+                        &notice,
+                    )
                     .await;
                 if made.is_cancelled {
-                    notice.send_status(
-                        CompactionStatus::Cancelled,
-                        None,
-                        "The summary was cancelled.",
-                    );
+                    let words = "The summary was cancelled.";
+                    notice.send_status(CompactionStatus::Cancelled, None, words);
                     return CompactionOutcome::Cancelled { requests: made.requests };
                 }
                 let max = usize::try_from(text_room).unwrap_or(usize::MAX);
                 let replacement =
                     summary::replacement_text(made.text.as_deref(), &old, self.plan_tool, max);
-                kept = split.replace_old_messages(&kept, replacement);
+                kept = split.replace_old_messages(&shorter, replacement);
+            } else if self.estimate_request_tokens(budget, &kept) > budget.window_tokens() {
+                // The split has truncated the newest results.
+                kept = shorter;
             }
         }
         if total_estimated_bytes(&kept) >= total_estimated_bytes(messages) {
-            return CompactionOutcome::Nothing;
+            if made.requests > 0 {
+                notice.send_failed();
+            }
+            return CompactionOutcome::Nothing { requests: made.requests, usage: made.usage };
         }
-        notice.send_completed(
-            &made,
-            cleared,
-            budget.estimate_tokens(self.overhead_bytes + total_estimated_bytes(&kept)),
-        );
+        notice.send_completed(&made, cleared, self.estimate_request_tokens(budget, &kept));
         *messages = kept;
         CompactionOutcome::Compacted { requests: made.requests, usage: made.usage }
+    }
+
+    /// Returns whether a summary of at most `max` bytes may make enough room. If a nearly full
+    /// session has few old messages, e.g. because its newest prompt is very long, a summary is not
+    /// requested, because each later request would request another one.
+    fn is_summary_useful(&self, old: &[&ChatMessage], max: u64) -> bool {
+        let new = old.iter().filter(|message| !summary::is_replacement(message));
+        let bytes: u64 = new.map(|message| estimated_bytes(message)).sum();
+        match self.cause {
+            CompactionCause::NearlyFull => bytes > max,
+            CompactionCause::Refused => bytes > 0,
+        }
+    }
+
+    fn estimate_request_tokens(
+        &self,
+        budget: &ContextBudget,
+        messages: &[Arc<ChatMessage>],
+    ) -> u64 {
+        budget.estimate_tokens(self.overhead_bytes + total_estimated_bytes(messages))
     }
 
     /// Requests a summary. A failed request is retried as often as a failed request of a turn.
@@ -120,6 +157,7 @@ impl Compactor<'_> {
             context_tokens: budget.window_tokens(),
         };
         let (mut made, mut retry) = (SummaryOutcome::default(), RetryState::new());
+        notice.send_status(CompactionStatus::InProgress, None, "Older messages are summarised.");
         loop {
             let index = self.index + made.requests;
             made.requests += 1;
@@ -167,8 +205,7 @@ impl Compactor<'_> {
             handle: self.handle,
             id: format!("compaction_{}", Ulid::generate()),
             context_tokens: budget.window_tokens(),
-            tokens_before: budget
-                .estimate_tokens(self.overhead_bytes + total_estimated_bytes(messages)),
+            tokens_before: self.estimate_request_tokens(budget, messages),
         }
     }
 }
@@ -201,6 +238,14 @@ impl CompactionNotice<'_> {
         let seconds = pause.as_secs_f64();
         let words = format!("No summary yet: {fault}. It is asked again in {seconds:.1} s.");
         self.send_status(CompactionStatus::InProgress, None, &words);
+    }
+
+    fn send_failed(&self) {
+        let words = "The summary is not shorter than the messages, so the messages are kept.";
+        let summary = vec![words.to_owned()];
+        let mut compaction = self.build_compaction(CompactionStatus::Failed, None, summary);
+        compaction.error = Some(words.to_owned());
+        self.send_compaction(compaction);
     }
 
     fn send_completed(&self, made: &SummaryOutcome, cleared: usize, after: u64) {

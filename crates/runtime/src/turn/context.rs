@@ -10,7 +10,9 @@ use callboard_models::ToolSpec;
 
 use super::history::History;
 use super::{Turn, updates};
-use crate::context::{self, CompactionOutcome, Compactor, ImplicitReadRules, SystemPrompt};
+use crate::context::{
+    self, CompactionCause, CompactionOutcome, Compactor, ImplicitReadRules, SystemPrompt,
+};
 use crate::options::ActiveOptions;
 use crate::prompt;
 
@@ -36,7 +38,7 @@ pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     let weight = system_prompt(turn, &chosen, &turn.tools.specs()).estimated_bytes
         + history.estimated_bytes();
     if history.budget_for_model(&chosen).needs_compaction(weight) {
-        compact_history(turn, &chosen, history).await;
+        compact_history(turn, &chosen, history, CompactionCause::NearlyFull).await;
     }
 }
 
@@ -50,10 +52,16 @@ pub(super) async fn compact_after_refusal(turn: &Turn<'_>, history: &mut History
     let weight = system_prompt(turn, &chosen, &turn.tools.specs()).estimated_bytes
         + history.estimated_bytes();
     history.budget_for_model(&chosen).shrink_window(weight);
-    compact_history(turn, &chosen, history).await
+    compact_history(turn, &chosen, history, CompactionCause::Refused).await
 }
 
-async fn compact_history(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut History) -> bool {
+/// Compacts the session. Returns whether the session has become shorter.
+async fn compact_history(
+    turn: &Turn<'_>,
+    chosen: &ActiveOptions,
+    history: &mut History,
+    cause: CompactionCause,
+) -> bool {
     let plan_tool = turn.tools.registry().for_role(ToolRole::Plan).map(|spec| spec.name);
     let maker = Compactor {
         model: &*chosen.model,
@@ -62,22 +70,21 @@ async fn compact_history(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut 
         overhead_bytes: system_prompt(turn, chosen, &turn.tools.specs()).estimated_bytes,
         index: history.request_count_of_model(chosen.model_generation),
         plan_tool: plan_tool.as_deref(),
+        cause,
     };
     let budget = history.budget_for_model(chosen).clone();
     let mut messages = history.messages().to_vec();
     let made = maker.compact(&budget, &mut messages).await;
-    match made {
-        CompactionOutcome::Nothing => return false,
-        CompactionOutcome::Cancelled { requests: asked } => {
-            history.add_request_count(chosen.model_generation, asked);
-            return false;
-        }
-        CompactionOutcome::Compacted { requests: asked, usage } => {
-            history.add_request_count(chosen.model_generation, asked);
-            if let Some(usage) = usage {
-                history.add_usage(&usage);
-            }
-        }
+    let is_shorter = matches!(made, CompactionOutcome::Compacted { .. });
+    let (requests, usage) = match made {
+        CompactionOutcome::Nothing { requests, usage }
+        | CompactionOutcome::Compacted { requests, usage } => (requests, usage),
+        CompactionOutcome::Cancelled { requests } => (requests, None),
+    };
+    history.add_request_count(chosen.model_generation, requests);
+    usage.iter().for_each(|usage| history.add_usage(usage));
+    if !is_shorter {
+        return false;
     }
     history.replace_messages(messages);
     // The removed messages may have contained instructions, which must be sent again.

@@ -32,7 +32,11 @@ impl Model for SummaryModel {
 
     fn reply(&self, request: ModelRequest) -> ReplyStream {
         let says = |text: &str| {
-            vec![ModelEvent::Text(text.to_owned()), ModelEvent::Stop(ModelStopReason::EndTurn)]
+            vec![
+                ModelEvent::Text(text.to_owned()),
+                ModelEvent::Usage(used()),
+                ModelEvent::Stop(ModelStopReason::EndTurn),
+            ]
         };
         let events = match self {
             Self::FailsFirst(error, times) if request.index < INDEX + times => {
@@ -45,6 +49,13 @@ impl Model for SummaryModel {
         };
         stream::iter(events).boxed()
     }
+}
+
+/// Returns the token usage of a summary.
+fn used() -> TokenUsage {
+    let mut usage = TokenUsage::default();
+    usage.input_tokens = Some(9);
+    usage
 }
 
 /// Number of requests to the model before the compaction.
@@ -83,6 +94,15 @@ impl TestCompaction {
         model: &SummaryModel,
         messages: &mut Vec<Arc<ChatMessage>>,
     ) -> CompactionOutcome {
+        self.make_because(CompactionCause::NearlyFull, model, messages).await
+    }
+
+    async fn make_because(
+        &self,
+        cause: CompactionCause,
+        model: &SummaryModel,
+        messages: &mut Vec<Arc<ChatMessage>>,
+    ) -> CompactionOutcome {
         let budget = ContextBudget::new("summariser", Some(20_000));
         let (handle, cancel) = (&self.handle, &self.cancel);
         let maker = Compactor {
@@ -92,6 +112,7 @@ impl TestCompaction {
             overhead_bytes: 4_000,
             index: INDEX,
             plan_tool: None,
+            cause,
         };
         let made = maker.compact(&budget, messages).await;
         let stop = CancellationToken::new();
@@ -236,7 +257,7 @@ async fn a_cancelled_compaction_does_not_change_the_session() {
     assert_eq!(stage.last()["status"], "cancelled");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn if_nothing_can_be_removed_no_summary_is_requested_or_sent() {
     let stage = TestCompaction::new();
     let short = session(1, 0);
@@ -250,11 +271,33 @@ async fn if_nothing_can_be_removed_no_summary_is_requested_or_sent() {
         Arc::new(ChatMessage::user("x".repeat(90_000))),
     ];
     let alone = vec![Arc::new(ChatMessage::user("x".repeat(90_000)))];
-    for mut messages in [short, only_replacement, alone] {
+    let [first, reply] = [session(1, 0)[0].clone(), session(1, 0)[1].clone()];
+    let long = Arc::new(ChatMessage::user("x".repeat(70_000)));
+    let result = ChatMessage::ToolResults(vec![ToolResult::new("1", "grep", "r".repeat(1_000))]);
+    let long_prompt = vec![first, reply.clone(), long, reply, Arc::new(result)];
+    for mut messages in [short, only_replacement, alone, long_prompt] {
         let before = messages.clone();
         let made = stage.make(&SummaryModel::Hangs, &mut messages).await;
-        assert!(matches!(made, CompactionOutcome::Nothing), "{made:?}");
+        assert!(
+            matches!(made, CompactionOutcome::Nothing { requests: 0, usage: None }),
+            "{made:?}"
+        );
         assert_eq!(messages, before);
     }
     assert!(stage.client.0.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_summary_that_makes_no_room_is_counted_and_reported() {
+    let stage = TestCompaction::new();
+    let long = Arc::new(ChatMessage::user("x".repeat(70_000)));
+    let mut messages = vec![Arc::new(ChatMessage::user("hi")), long];
+    let before = messages.clone();
+    let model = SummaryModel::Says("They said hi, and nothing else.");
+    let made = stage.make_because(CompactionCause::Refused, &model, &mut messages).await;
+    let CompactionOutcome::Nothing { requests: 1, usage } = made else { panic!("{made:?}") };
+    assert_eq!((usage, messages), (Some(used()), before));
+    let last = stage.last();
+    assert_eq!(last["status"], "failed");
+    assert!(last["error"].as_str().unwrap().contains("not shorter"), "{last}");
 }

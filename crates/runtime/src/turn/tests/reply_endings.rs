@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
+use acp_types::CompactionStatus;
 use acp_types::schema::v1::{ImageContent, ToolCallStatus};
 use callboard_models::TokenUsage;
 use futures::future;
@@ -408,6 +409,57 @@ async fn a_session_that_is_too_long_is_summarised_and_continues() {
     check_valid(&history);
     assert_eq!(history.usage_totals().requests, 6);
     drop(stage.end().await);
+}
+
+/// Returns the statuses of the compactions that a client has received.
+fn compaction_statuses(seen: &ClientRecord) -> Vec<CompactionStatus> {
+    let statuses = seen.states.iter().filter_map(|state| match state {
+        SessionStatePart::Compaction(compaction) => Some(compaction.status),
+        _ => None,
+    });
+    statuses.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_prompt_after_a_short_exchange_is_not_followed_by_summaries() {
+    let looks = |id: &str| [call(id, "look"), vec![stop(ModelStopReason::ToolCalls)]].concat();
+    let hello = vec![text("Hello."), stop(ModelStopReason::EndTurn)];
+    let replies = [vec![hello], ["a", "b", "c", "d"].map(looks).to_vec()].concat();
+    let traits = ModelCapabilities::new().with_context_tokens(16_000);
+    let (stage, model) =
+        (TurnFixture::new(), Arc::new(FakeModel { traits, ..FakeModel::new(replies) }));
+    let mut history = History::default();
+    for prompt in ["hi".to_owned(), "log ".repeat(13_000)] {
+        let ending = stage.run(&model, &mut history, vec![ContentBlock::from(prompt)]).await;
+        assert_eq!(ending, Ok(StopReason::EndTurn));
+    }
+    assert_eq!(model.requests(), 1 + 5);
+    assert_eq!(compaction_statuses(&stage.end().await), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_makes_no_room_is_counted_and_its_compaction_ends() {
+    let mut usage = TokenUsage::default();
+    usage.input_tokens = Some(1_000);
+    let hello = vec![text("Hello."), stop(ModelStopReason::EndTurn)];
+    let too_long = vec![error_event(ModelErrorKind::ContextTooLong)];
+    let summary = vec![
+        text(&"They said hello. ".repeat(100)),
+        ModelEvent::Usage(usage),
+        stop(ModelStopReason::EndTurn),
+    ];
+    let (stage, model) =
+        (TurnFixture::new(), Arc::new(FakeModel::new(vec![hello, too_long, summary])));
+    let mut history = History::default();
+    drop(stage.run(&model, &mut history, vec![ContentBlock::from("hi")]).await);
+    let long = ContentBlock::from("log ".repeat(15_000));
+    let ending = stage.run(&model, &mut history, vec![long]).await;
+    assert!(ending.is_err());
+    assert_eq!(model.requests(), 3);
+    let spent = history.usage_totals();
+    assert_eq!((spent.requests, spent.input_tokens), (3, 1_000));
+    let statuses = compaction_statuses(&stage.end().await);
+    assert_eq!(statuses.last(), Some(&CompactionStatus::Failed));
 }
 
 #[tokio::test(start_paused = true)]
