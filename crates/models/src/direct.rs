@@ -21,6 +21,9 @@ pub const NAME: &str = "direct";
 /// arguments as a stream.
 const FRAGMENT_BYTES: usize = 64;
 
+/// Prefix of the ids of calls. The number of the call in its turn follows, counted from 1.
+const CALL_ID_PREFIX: &str = "direct_";
+
 /// Maximum number of characters of one failed call's error that the final summary quotes.
 const MAX_QUOTED_CHARS: usize = 200;
 
@@ -32,7 +35,7 @@ const HELP_FOOTER: &str =
 /// A prompt runs only if every line is a command. Each reply contains only the next call of the
 /// prompt, so a `read` returns the file as the preceding `edit` has changed it. The reply after the
 /// last result is a summary. As in a shell, a failed call does not stop the calls after it. The
-/// model keeps no state: it derives its position in the turn from the messages after the prompt.
+/// model keeps no state: it derives its position in the turn from the id of the newest call.
 #[derive(Clone, Debug, Default)]
 pub struct DirectModel {
     /// Text appended to the help.
@@ -88,12 +91,10 @@ impl Model for DirectModel {
         if calls_unavailable_undo(&request, &calls) {
             return text_reply("This session has no `undo`. Nothing was run.".to_owned());
         }
-        let done =
-            since.iter().filter(|message| matches!(***message, ChatMessage::Assistant { .. }));
-        let index = done.count();
-        match calls.into_iter().nth(index) {
-            Some(call) => single_call_reply(call, index),
-            None => text_reply(summarize_results(since)),
+        let done = count_calls(since);
+        match calls.into_iter().nth(done) {
+            Some(call) => single_call_reply(call, done),
+            None => text_reply(summarize_results(since, done)),
         }
     }
 }
@@ -154,8 +155,21 @@ fn has_tool(tools: &[ToolSpec], name: &str) -> bool {
     tools.iter().any(|tool| tool.name == name)
 }
 
+/// Returns the number of calls that the turn has made so far, which is the number in the id of the
+/// newest call. Older replies of the turn may be missing, because a session that is too large drops
+/// its oldest messages.
+fn count_calls(since: &[Arc<ChatMessage>]) -> usize {
+    let calls = since.iter().rev().flat_map(|message| match &**message {
+        ChatMessage::Assistant { calls, .. } => calls.as_slice(),
+        _ => &[],
+    });
+    let mut numbers = calls.filter_map(|call| call.id.strip_prefix(CALL_ID_PREFIX)?.parse().ok());
+    numbers.next().unwrap_or(0)
+}
+
 fn single_call_reply(ToolUse { tool, arguments }: ToolUse, index: usize) -> ReplyStream {
-    let call = ModelToolCall { id: format!("direct_{}", index + 1), name: tool, arguments };
+    let call =
+        ModelToolCall { id: format!("{CALL_ID_PREFIX}{}", index + 1), name: tool, arguments };
     let stop = iter::once(ModelEvent::Stop(ModelStopReason::ToolCalls));
     stream::iter(ModelEvent::call_events(call, FRAGMENT_BYTES).chain(stop)).boxed()
 }
@@ -164,7 +178,8 @@ fn text_reply(text: String) -> ReplyStream {
     stream::iter([ModelEvent::Text(text), ModelEvent::Stop(ModelStopReason::EndTurn)]).boxed()
 }
 
-fn summarize_results(since: &[Arc<ChatMessage>]) -> String {
+/// Summarizes the results of `calls` calls. The results of the oldest calls may be missing.
+fn summarize_results(since: &[Arc<ChatMessage>], calls: usize) -> String {
     let results: Vec<&ToolResult> = since
         .iter()
         .filter_map(|message| match &**message {
@@ -174,7 +189,7 @@ fn summarize_results(since: &[Arc<ChatMessage>]) -> String {
         .flatten()
         .collect();
     let failed: Vec<_> = results.iter().filter(|result| result.is_error).collect();
-    let calls = count_with_noun(results.len() as u64, "call", "calls");
+    let calls = count_with_noun(calls as u64, "call", "calls");
     if failed.is_empty() {
         return format!("Done: {calls}.");
     }

@@ -11,11 +11,21 @@ use super::*;
 struct FakeSession {
     request: ModelRequest,
     results: Vec<Result<&'static str, &'static str>>,
+    /// Whether the session drops its oldest messages after each reply.
+    is_too_large: bool,
 }
 
 impl FakeSession {
     fn answering(results: Vec<Result<&'static str, &'static str>>) -> Self {
         Self { results, ..Self::default() }
+    }
+
+    /// Keeps only the prompt and the newest reply with its results, as a session does that has become
+    /// too large.
+    fn drop_oldest(&mut self) {
+        let messages = Arc::make_mut(&mut self.request.messages);
+        let end = messages.len().saturating_sub(2).max(1);
+        drop(messages.drain(1..end));
     }
 
     /// Runs a turn. Returns each call as the text `id name arguments`, and the text of the replies.
@@ -41,6 +51,9 @@ impl FakeSession {
             let show =
                 |call: &ModelToolCall| format!("{} {} {}", call.id, call.name, call.arguments);
             shown.extend(calls.iter().map(show));
+            if self.is_too_large {
+                self.drop_oldest();
+            }
         }
     }
 
@@ -96,6 +109,18 @@ async fn a_turn_makes_one_call_per_reply_and_then_a_summary() {
     let (calls, text) = session.prompt("list").await;
     assert_eq!(calls, [r#"direct_1 list_directory {"path":"."}"#], "a new turn counts anew");
     assert_eq!(text, "Done: 1 call.");
+}
+
+#[tokio::test]
+async fn no_call_is_repeated_after_older_messages_of_the_turn_were_dropped() {
+    let mut session = FakeSession::answering(vec![Ok("1"), Ok("2"), Ok("3"), Err("no")]);
+    session.is_too_large = true;
+    let (calls, text) = session.prompt("run echo 1\nrun echo 2\nlist\nread x").await;
+    let calls: Vec<_> =
+        calls.iter().map(|call| call.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    let expected = ["direct_1 terminal", "direct_2 terminal", "direct_3 list_directory"];
+    assert_eq!(calls, [&expected[..], &["direct_4 read_file"]].concat());
+    assert_eq!(text, "4 calls, 1 failed:\n\n- `read_file`: no");
 }
 
 #[tokio::test]
