@@ -125,11 +125,10 @@ impl Turn<'_> {
             };
             // A model with unknown capabilities is assumed to support images. If the model supports
             // no images, it refuses each request that contains an image.
-            if is_content_refused(error) && reply.is_empty() && history.omit_newest_images() {
-                send_notice(
-                    self.handle,
-                    "The model refused an image; the request is sent again without it.".into(),
-                );
+            if reply.is_empty()
+                && let Some(notice) = omit_refused_images(error, history)
+            {
+                send_notice(self.handle, notice.to_owned());
                 continue;
             }
             if error.kind == ModelErrorKind::ContextTooLong
@@ -283,6 +282,21 @@ fn is_content_refused(error: &ModelError) -> bool {
         ModelErrorKind::ContextTooLong => error.status == Some(413),
         _ => false,
     }
+}
+
+/// Omits images that a provider may have refused: the newest images in results or, if there are
+/// none, all images of the session. Returns a notice if images were omitted.
+fn omit_refused_images(error: &ModelError, history: &mut History) -> Option<&'static str> {
+    if !is_content_refused(error) {
+        return None;
+    }
+    if history.omit_newest_images() {
+        return Some("The model refused an image; the request is sent again without it.");
+    }
+    // A limit of bytes is not exceeded by images that an earlier request has contained.
+    (error.kind == ModelErrorKind::InvalidRequest && history.omit_all_media()).then_some(
+        "The model refused the request; it is sent again without the images of this session.",
+    )
 }
 
 fn lost_call_outcome() -> CallOutcome {

@@ -236,12 +236,31 @@ impl History {
         true
     }
 
+    /// Replaces all images and recordings in prompts and results by notes, e.g. after a switch to a
+    /// model that accepts none. If the newest prompt contains some, replaces nothing, because the
+    /// user must learn that this prompt was refused. Returns whether something was replaced.
+    pub(super) fn omit_all_media(&mut self) -> bool {
+        let newest = self.messages.iter().rfind(|message| is_prompt(message));
+        let is_newest_refused = newest.is_some_and(|prompt| has_media(prompt));
+        if is_newest_refused || !self.messages.iter().any(|message| has_media(message)) {
+            return false;
+        }
+        // The newest prompt is not changed, so the turn still finds it by its pointer.
+        for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_media(it)) {
+            self.size.subtract(MessagesSize::from_message(message));
+            omit_images(message, REFUSED_IMAGE_NOTE);
+            omit_prompt_media(message);
+            self.size.add(MessagesSize::from_message(message));
+        }
+        self.rewrites += 1;
+        true
+    }
+
     /// Removes the oldest messages until at most `bytes` bytes remain, and adds a note in their
     /// place. The newest prompt is kept, and so is the newest reply if it comes after this prompt.
     /// Returns whether messages were removed.
     pub(super) fn drop_oldest_messages(&mut self, bytes: usize) -> bool {
-        let is_prompt = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::User(_));
-        let prompt = self.messages.iter().rposition(is_prompt);
+        let prompt = self.messages.iter().rposition(|message| is_prompt(message));
         let reply = self.messages.iter().rposition(|message| is_reply(message));
         let end = prompt.max(reply).unwrap_or(self.messages.len());
         let (mut kept, mut left_out) = (self.size.bytes, 0);
@@ -309,6 +328,10 @@ impl History {
     }
 }
 
+fn is_prompt(message: &ChatMessage) -> bool {
+    matches!(message, ChatMessage::User(_))
+}
+
 fn is_reply(message: &ChatMessage) -> bool {
     matches!(message, ChatMessage::Assistant { .. })
 }
@@ -323,6 +346,26 @@ fn has_images(message: &ChatMessage) -> bool {
 fn omit_images(message: &mut Arc<ChatMessage>, note: &str) {
     if let ChatMessage::ToolResults(results) = Arc::make_mut(message) {
         results.iter_mut().for_each(|result| result.replace_parts_with_note(note));
+    }
+}
+
+/// Returns whether a prompt contains images or recordings, or a result contains images.
+fn has_media(message: &ChatMessage) -> bool {
+    match message {
+        ChatMessage::User(parts) => parts.iter().any(|it| !matches!(it, ContentPart::Text(_))),
+        message => has_images(message),
+    }
+}
+
+fn omit_prompt_media(message: &mut Arc<ChatMessage>) {
+    let ChatMessage::User(parts) = Arc::make_mut(message) else { return };
+    for part in parts {
+        let note = match part {
+            ContentPart::Text(_) => continue,
+            ContentPart::Image { .. } => REFUSED_IMAGE_NOTE,
+            ContentPart::Audio { .. } => REFUSED_AUDIO_NOTE,
+        };
+        *part = ContentPart::Text(note.to_owned());
     }
 }
 
@@ -361,6 +404,7 @@ fn parts_byte_len(result: &ToolResult) -> usize {
 }
 
 const REFUSED_IMAGE_NOTE: &str = "[The model does not support the image that was shown here.]";
+const REFUSED_AUDIO_NOTE: &str = "[The model does not support the recording that was here.]";
 const HIDDEN_IMAGE_NOTE: &str =
     "[The image that was shown here was left out to make room. Read it again if you need it.]";
 const LOST_RESULT_NOTE: &str = "The agent ended before the result of this call was stored. The call may have been \

@@ -1,5 +1,6 @@
 //! Tests of images in results, with models that accept images and models that refuse them.
 
+use acp_types::schema::v1::ImageContent;
 use callboard_models::ToolResult;
 use pretty_assertions::assert_eq;
 
@@ -63,6 +64,58 @@ async fn an_error_that_has_another_cause_is_not_blamed_on_an_image() {
         assert_eq!((&*results[0].text, results[0].parts.len()), ("an image", 1), "{fault}");
         assert!(!seen.thought.contains("image"), "{}", seen.thought);
     }
+}
+
+/// Returns the number of images in the prompts and results of a request.
+fn count_images(messages: &[Arc<ChatMessage>]) -> usize {
+    let images = |parts: &[ContentPart]| {
+        parts.iter().filter(|part| matches!(part, ContentPart::Image { .. })).count()
+    };
+    let counts = messages.iter().map(|message| match &**message {
+        ChatMessage::User(parts) => images(parts),
+        ChatMessage::ToolResults(results) => results.iter().map(|it| images(&it.parts)).sum(),
+        _ => 0,
+    });
+    counts.sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_switch_to_a_model_without_images_older_images_are_omitted() {
+    let shows = r#"{"path": "/a", "says": "an image"}"#;
+    let look = [call_with("a", "look", shows), vec![ModelEvent::Stop(ModelStopReason::ToolCalls)]];
+    let seen = vec![ModelEvent::Text("I see.".into()), ModelEvent::Stop(ModelStopReason::EndTurn)];
+    let refusal = vec![ModelEvent::Error(refused_image())];
+    let replies = vec![look.concat(), seen.clone(), refusal.clone(), seen, refusal];
+    let model = Arc::new(FakeModel::new(replies).with_images());
+    let (stage, mut history) = (TurnFixture::new(), History::default());
+    let image = || ContentBlock::Image(ImageContent::new("AAAA", "image/png"));
+    let prompt = vec![ContentBlock::from("look at it"), image()];
+    stage.run(&model, &mut history, prompt).await.unwrap();
+    stage.run(&model, &mut history, vec![ContentBlock::from("and now?")]).await.unwrap();
+    check_valid(&history);
+    let asked = model.asked.lock().unwrap().clone();
+    let images: Vec<_> = asked.iter().map(|messages| count_images(messages)).collect();
+    assert_eq!(images, [1, 2, 2, 0]);
+    assert_eq!(history.messages().len(), asked[3].len() + 1);
+    // A refused image of the newest prompt is reported to the user.
+    let before = history.messages().to_vec();
+    stage.run(&model, &mut history, vec![image()]).await.unwrap_err();
+    assert_eq!((model.requests(), history.messages().to_vec()), (5, before));
+    let thought = stage.end().await.thought;
+    assert_eq!(thought.matches("without the images of this session").count(), 1, "{thought}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_image_of_the_newest_prompt_does_not_omit_older_images() {
+    let seen = vec![ModelEvent::Text("I see.".into()), ModelEvent::Stop(ModelStopReason::EndTurn)];
+    let replies = vec![seen, vec![ModelEvent::Error(refused_image())]];
+    let model = Arc::new(FakeModel::new(replies).with_images());
+    let (stage, mut history) = (TurnFixture::new(), History::default());
+    let image = || vec![ContentBlock::Image(ImageContent::new("AAAA", "image/png"))];
+    stage.run(&model, &mut history, image()).await.unwrap();
+    stage.run(&model, &mut history, image()).await.unwrap_err();
+    assert_eq!((model.requests(), count_images(history.messages())), (2, 1));
+    drop(stage.end().await);
 }
 
 /// This image is larger than the maximum length of a line to the client.

@@ -31,6 +31,11 @@ impl FakeModel {
         Self { replies: Mutex::new(replies.into()), ..Self::default() }
     }
 
+    /// Makes the model accept images in prompts.
+    pub(super) fn with_images(self) -> Self {
+        Self { traits: self.traits.with_images(), ..self }
+    }
+
     pub(super) fn requests(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
