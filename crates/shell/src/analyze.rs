@@ -83,7 +83,8 @@ pub fn analyze_command(
             command.iter().take(2).cloned().collect::<Vec<_>>().join(" "),
         ));
     };
-    let mut reader = WordAnalyzer { program, analysis: CommandAnalysis::default() };
+    let mut reader =
+        WordAnalyzer { program, allows_outside: false, analysis: CommandAnalysis::default() };
     reader.analyze_words(&command[program.words.len()..])?;
     if moves && reader.analysis.enters.is_none() {
         // A `cd` without a folder changes to the home directory, and `cd -` to the previous
@@ -91,6 +92,16 @@ pub fn analyze_command(
         return Err(reader.unknown_word_error(&command[0]));
     }
     Ok(reader.analysis)
+}
+
+/// Returns whether a program reads the files that its operands name, and whether each word of the
+/// command is understood. A path may lead out of the folder.
+pub(crate) fn only_reads_operands(command: &[String]) -> bool {
+    let Some(program) = find_program(command) else { return false };
+    let analysis = CommandAnalysis::default();
+    let mut reader = WordAnalyzer { program, allows_outside: true, analysis };
+    program.operands == Operands::Paths
+        && reader.analyze_words(&command[program.words.len()..]).is_ok()
 }
 
 /// Returns whether a command is an interpreter without a script. Such an interpreter reads its
@@ -114,6 +125,8 @@ pub fn allowable_prefix_len(command: &[String]) -> Option<usize> {
 
 struct WordAnalyzer<'a> {
     program: &'static Program,
+    /// Whether a path may lead out of the folder.
+    allows_outside: bool,
     analysis: CommandAnalysis<'a>,
 }
 
@@ -228,7 +241,8 @@ impl<'a> WordAnalyzer<'a> {
     }
 
     fn check_and_add_path(&mut self, word: &'a str) -> Result<(), AnalysisError> {
-        if !stays_beneath(word) {
+        // The words in `@file` are not known.
+        if word.starts_with('@') || !self.allows_outside && !stays_beneath(word) {
             return Err(AnalysisError::OutsideFolder { word: word.to_owned() });
         }
         // In `tests/a.py::name`, the path is the part before `::`.

@@ -116,6 +116,18 @@ fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
+/// Returns the name of a program without the folder of the system that contains it. Returns `None`
+/// if the word names a file in another folder, because this file may be any program.
+pub(crate) fn system_program_name(program: &str) -> Option<&str> {
+    match program.rsplit_once('/') {
+        None => Some(program),
+        Some((folder, name)) => SYSTEM_FOLDERS.contains(&folder).then_some(name),
+    }
+}
+
+/// Folders that contain the programs of the system.
+const SYSTEM_FOLDERS: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
+
 /// Returns whether a command may run files of the project: scripts, tests, hooks. The result is
 /// also true for every program that is not in the table.
 #[must_use]
@@ -129,6 +141,11 @@ pub(crate) fn reads_operand_files(name: &str) -> bool {
     // `diff` has no row in the table. If two folders are compared, `diff` follows the links in
     // them. The words do not show whether they name folders.
     name == "diff" || PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
+}
+
+/// Returns whether no option makes this program write a file or run another program.
+pub(crate) fn never_writes(name: &str) -> bool {
+    is_in_blank_separated_list(NEVER_WRITE, name)
 }
 
 /// Returns whether the arguments of a program may name another program that it runs, or contain a
@@ -157,6 +174,11 @@ fn is_in_blank_separated_list(list: &str, name: &str) -> bool {
 }
 
 const SHELLS: &str = "ash bash csh dash fish ksh mksh pwsh rbash sh tcsh zsh";
+
+/// Programs that write no file and run no program, with any arguments.
+const NEVER_WRITE: &str = "\
+    [ basename cat cksum cmp cut diff dirname du egrep fgrep grep head ls md5sum nl od readlink \
+    realpath sha1sum sha256sum sha512sum stat tail test tr wc";
 
 /// Programs whose arguments name another program that they run.
 const WRAPPERS: &str = "\

@@ -2,6 +2,7 @@
 
 mod folders;
 mod git;
+mod reading;
 mod reason;
 mod removal;
 pub(crate) mod tables;
@@ -213,7 +214,7 @@ impl RiskFinder<'_> {
         }
         reads.iter().for_each(|word| self.add_named_files(word, true));
         if !says {
-            let is_shown = reads_operand_files(&program) || matches!(&*program, "source" | ".");
+            let is_shown = reading::only_reads(words) || matches!(&*program, "source" | ".");
             for word in self.limit_words(words.get(1..).unwrap_or_default()) {
                 self.add_named_files(word, is_shown);
             }
@@ -584,3 +585,6 @@ fn reads_program_from_stdin(words: &[&str]) -> bool {
         .iter()
         .all(|word| *word == "-" || word.starts_with('-') && word.len() == 2 && *word == "-u")
 }
+
+#[cfg(test)]
+mod tests;

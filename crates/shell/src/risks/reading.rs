@@ -1,0 +1,61 @@
+//! Commands that only read the files that they name.
+
+use super::is_find_exec;
+use crate::analyze::only_reads_operands;
+use crate::parser::ShellWord;
+use crate::programs::{never_writes, system_program_name};
+
+/// Returns whether a command only reads the files that its words name. The result is true only if
+/// the table of programs contains each word of the command, or if the program never writes.
+pub(super) fn only_reads(words: &[ShellWord]) -> bool {
+    let Some((program, args)) = words.split_first() else { return false };
+    let Some(name) = system_program_name(&program.text).filter(|_| !program.expands) else {
+        return false;
+    };
+    match name {
+        _ if never_writes(name) => true,
+        "find" => split_find(args).is_some_and(|(tests, runs)| {
+            runs.into_iter().all(only_reads) && understands(program, tests)
+        }),
+        "git" => understands(program, skip_git_options(args)),
+        _ => understands(program, args),
+    }
+}
+
+/// Splits the arguments of `find` into the tests, and the commands that it runs for the files.
+/// Returns `None` if the end of a command is missing.
+fn split_find(args: &[ShellWord]) -> Option<(Vec<&ShellWord>, Vec<&[ShellWord]>)> {
+    let (mut tests, mut runs, mut rest) = (Vec::new(), Vec::new(), args);
+    while let Some((word, after)) = rest.split_first() {
+        rest = after;
+        if is_find_exec(&word.text) {
+            let end = after.iter().position(|word| matches!(&*word.text, ";" | "+"))?;
+            runs.push(&after[..end]);
+            rest = &after[end + 1..];
+        } else {
+            tests.push(word);
+        }
+    }
+    Some((tests, runs))
+}
+
+/// Returns the words after the options of git that do not change the effect of the subcommand.
+fn skip_git_options(args: &[ShellWord]) -> &[ShellWord] {
+    match args {
+        [option, rest @ ..] if option.text == "--no-pager" => skip_git_options(rest),
+        [option, folder, rest @ ..] if option.text == "-C" && !folder.text.starts_with('-') => {
+            skip_git_options(rest)
+        }
+        _ => args,
+    }
+}
+
+fn understands<'w>(program: &ShellWord, args: impl IntoIterator<Item = &'w ShellWord>) -> bool {
+    // The value of a variable may be an option. The table does not contain this text.
+    let text = |word: &'w ShellWord| match word.expands && word.text.starts_with(['$', '`', '{']) {
+        true if word.text != "{}" => "-\u{1}".to_owned(),
+        _ => word.text.clone(),
+    };
+    let words = [program.text.clone()].into_iter().chain(args.into_iter().map(text));
+    only_reads_operands(&words.collect::<Vec<_>>())
+}
