@@ -29,7 +29,8 @@ pub use policy::{
     ReadOnlyPolicy,
 };
 pub use protected::{
-    is_agent_instruction_file, is_executed_or_config_beneath, is_protected, is_protected_beneath,
+    agent_instruction_names, is_agent_instruction_file, is_executed_or_config_beneath,
+    is_protected, is_protected_beneath,
 };
 pub use store::{MemoryRuleStore, RuleChange, RuleStore, RuleStoreError};
 

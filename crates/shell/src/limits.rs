@@ -25,3 +25,7 @@ pub(crate) const MAX_COMMAND_PATHS: usize = 256;
 /// Maximum number of words of `env`, `xargs` and similar programs that are searched for another
 /// command; a command with more words needs permission.
 pub(crate) const MAX_WRAPPED_WORDS: usize = 128;
+
+/// Maximum number of words for which a word with braces may stand, and of braces in the word; a
+/// line with a larger word needs permission.
+pub(crate) const MAX_BRACE_WORDS: usize = 64;

@@ -2,16 +2,21 @@
 
 mod folders;
 mod git;
+mod named_files;
+mod patterns;
 mod reading;
 mod reason;
 mod removal;
 pub(crate) mod tables;
+mod wrapped;
 
 use std::path::{Path, PathBuf};
 
 use callboard_text::normalise;
 
 use self::folders::PossibleFolders;
+use self::named_files::LineTraits;
+pub use self::patterns::{NamePattern, PathPattern};
 pub use self::reason::RiskReason;
 use self::removal::RemovalExtent;
 use crate::limits::{MAX_COMMAND_PATHS, MAX_NESTED_TEXTS, MAX_WRAPPED_WORDS};
@@ -50,6 +55,11 @@ pub struct Risks {
     pub reads: Vec<PathBuf>,
     /// The other files that the line names. Its commands may change these files.
     pub mentions: Vec<PathBuf>,
+    /// The files that the line reads, if some names in their paths are known only when it runs.
+    pub read_patterns: Vec<PathPattern>,
+    /// The other files that the line names, if some names in their paths are known only when it
+    /// runs.
+    pub mention_patterns: Vec<PathPattern>,
     /// The folders to which the line changes the working directory.
     pub enters: Vec<PathBuf>,
     /// The folders in which the line removes a target recursively.
@@ -60,11 +70,24 @@ pub struct Risks {
 #[must_use]
 pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
     let folders = PossibleFolders::new(place.cwd);
-    // A line that mentions the variable in another way may change it.
-    let uses = line.matches("$HOME").count() + line.matches("${HOME}").count();
-    let home = place.home.filter(|_| line.matches("HOME").count() == uses);
+    // A line that mentions a variable in another way may change it.
+    let is_known = |name: &str| {
+        let uses = [format!("${name}"), format!("${{{name}}}")];
+        let uses: usize = uses.iter().map(|text| line.matches(text.as_str()).count()).sum();
+        line.matches(name).count() == uses
+    };
+    let home = place.home.filter(|_| is_known("HOME"));
     let place = ShellContext { home, ..place };
-    let mut look = RiskFinder { context: place, folders, texts: 0, risks: Risks::default() };
+    let mut look = RiskFinder {
+        context: place,
+        folders,
+        is_pwd_known: is_known("PWD"),
+        matches_dot: ["dotglob", "shopt", "setopt"].iter().any(|name| line.contains(name)),
+        traits: LineTraits::default(),
+        subshells: 0,
+        texts: 0,
+        risks: Risks::default(),
+    };
     look.check_line(line, 0);
     look.risks
 }
@@ -73,6 +96,14 @@ struct RiskFinder<'a> {
     context: ShellContext<'a>,
     /// The possible working directories at this point of the line.
     folders: PossibleFolders,
+    /// Whether `$PWD` is the current folder.
+    is_pwd_known: bool,
+    /// Whether a `*` may match hidden files.
+    matches_dot: bool,
+    /// The properties of the text that is being checked.
+    traits: LineTraits,
+    /// Number of subshells and substitutions that contain the current command.
+    subshells: usize,
     /// Number of command texts that were parsed so far.
     texts: usize,
     risks: Risks,
@@ -92,14 +123,17 @@ impl RiskFinder<'_> {
 
     fn check_parts(&mut self, parts: &[LinePart], depth: usize) {
         let mut outer = Vec::new();
+        let traits = std::mem::replace(&mut self.traits, LineTraits::of_parts(parts));
         for (at, part) in parts.iter().enumerate() {
             match part {
                 LinePart::Command(command) => self.check_command(command, depth),
                 LinePart::SubshellStart => {
+                    self.subshells += 1;
                     let within = self.folders.for_subshell();
                     outer.push(std::mem::replace(&mut self.folders, within));
                 }
                 LinePart::SubshellEnd => {
+                    self.subshells = self.subshells.saturating_sub(1);
                     let before = outer.pop();
                     before.into_iter().for_each(|before| self.folders = before);
                 }
@@ -111,6 +145,7 @@ impl RiskFinder<'_> {
             }
         }
         self.folders.merge_failed_cd_folders();
+        self.traits = traits;
     }
 
     fn add_reason(&mut self, why: RiskReason) {
@@ -149,7 +184,8 @@ impl RiskFinder<'_> {
     fn check_command(&mut self, command: &SimpleCommand, depth: usize) {
         self.limit_words(&command.writes).iter().for_each(|target| self.add_write(target));
         self.limit_words(&command.reads).iter().for_each(|target| self.add_read(target));
-        self.check_files_and_variables(command);
+        self.check_named_files(command);
+        self.check_variables(command);
         let words = &command.words;
         let Some((program, args)) = words.split_first() else { return };
         if program.expands {
@@ -202,23 +238,10 @@ impl RiskFinder<'_> {
         begins
     }
 
-    /// Checks the files that a command names and the variables that it sets.
-    fn check_files_and_variables(&mut self, command: &SimpleCommand) {
-        let SimpleCommand { assignments: sets, words, writes, reads, .. } = command;
+    /// Checks the variables that a command sets.
+    fn check_variables(&mut self, command: &SimpleCommand) {
+        let SimpleCommand { assignments: sets, words, .. } = command;
         let program = words.first().map(program_name).unwrap_or_default();
-        let says = matches!(&*program, "echo" | "printf");
-        let named = || sets.iter().chain(words.iter().skip(1).filter(|_| !says));
-        let mut opened = reads.iter().chain(writes).chain(named());
-        if let Some(word) = opened.find(|word| tables::names_secret_file(word)) {
-            self.add_reason(RiskReason::new("risk-names-secret").with_subject("name", &word.text));
-        }
-        reads.iter().for_each(|word| self.add_named_files(word, true));
-        if !says {
-            let is_shown = reading::only_reads(words) || matches!(&*program, "source" | ".");
-            for word in self.limit_words(words.get(1..).unwrap_or_default()) {
-                self.add_named_files(word, is_shown);
-            }
-        }
         let args = words.iter().skip(1).filter(|_| tables::ASSIGNING_PROGRAMS.contains(&&*program));
         if let Some(variable) = sets.iter().chain(args).find_map(tables::risky_variable) {
             self.add_reason(
@@ -230,28 +253,6 @@ impl RiskFinder<'_> {
         let evaluated = sets.iter().chain(args);
         if let Some(word) = evaluated.into_iter().find(|word| word.has_expanding_subscript()) {
             self.add_reason(RiskReason::new("risk-evaluates").with_subject("word", &word.text));
-        }
-    }
-
-    /// Records the files that a word may name: as a whole, as the value of an option, or after the
-    /// letter of an option.
-    fn add_named_files(&mut self, word: &ShellWord, is_shown: bool) {
-        let text = word.text.as_str();
-        let value = text.split_once('=').map(|(_, value)| value);
-        let attached = text.strip_prefix('-').and_then(|letters| letters.get(1..));
-        let names = [Some(text), value, attached].into_iter().flatten();
-        for name in names.map(|name| name.trim_start_matches('@')) {
-            if name.is_empty() || name.starts_with('-') {
-                continue;
-            }
-            let word = ShellWord { text: name.to_owned(), ..word.clone() };
-            let paths = self.resolve_paths(&self.expand_home(&word)).unwrap_or_default();
-            if paths.iter().any(|path| tables::is_process_file(path)) {
-                self.add_reason(RiskReason::new("risk-names-process").with_subject("name", name));
-            }
-            let list: fn(&mut Risks) -> &mut Vec<PathBuf> =
-                if is_shown { |found| &mut found.reads } else { |found| &mut found.mentions };
-            paths.into_iter().for_each(|path| self.add_path(list, path));
         }
     }
 

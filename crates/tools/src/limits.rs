@@ -6,6 +6,17 @@ use callboard_process::limits::{
     MAX_KEPT_OUTPUT_BYTES, MAX_MODEL_OUTPUT_BYTES, MAX_TRUNCATION_NOTE_BYTES,
 };
 
+// Commands
+
+/// Maximum number of entries of directories that are read to find the guarded files that the
+/// wildcards of a command line may match. If there are more entries, the command needs permission
+/// each time.
+pub(crate) const MAX_PATTERN_ENTRIES: usize = 20_000;
+
+/// Minimum length of the known beginning of a wildcard that may match the name of a file with
+/// instructions in an unknown folder, in bytes.
+pub(crate) const MIN_KNOWN_NAME_BYTES: usize = 3;
+
 // Files and search
 
 /// Maximum length of a path in bytes. Most kernels have the same limit.

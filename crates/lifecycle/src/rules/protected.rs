@@ -43,6 +43,12 @@ pub fn is_agent_instruction_file(path: &Path) -> bool {
     name.is_some_and(|name| is_agent_instructions(&name))
 }
 
+/// Returns examples of names of files that agents follow as instructions, in lowercase. A pattern
+/// that begins with the name of an agent matches one of them.
+pub fn agent_instruction_names() -> impl Iterator<Item = String> {
+    AGENT_INSTRUCTION_STEMS.iter().map(|stem| format!("{stem}.md"))
+}
+
 /// Returns whether other programs execute a file inside a root because of its name, or read the
 /// file as configuration. All [protected](is_protected_beneath) paths are included. Further
 /// examples are build scripts and manifests, scripts that start on a click, and settings in the

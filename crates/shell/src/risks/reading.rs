@@ -1,6 +1,7 @@
 //! Commands that only read the files that they name.
 
 use super::is_find_exec;
+use super::wrapped::{WrappedCommand, wrapped_command};
 use crate::analyze::only_reads_operands;
 use crate::parser::ShellWord;
 use crate::programs::{never_writes, system_program_name};
@@ -18,8 +19,25 @@ pub(super) fn only_reads(words: &[ShellWord]) -> bool {
             runs.into_iter().all(only_reads) && understands(program, tests)
         }),
         "git" => understands(program, skip_git_options(args)),
-        _ => understands(program, args),
+        _ => match wrapped_command(name, args) {
+            Some(command) => wrapped_only_reads(&command),
+            None => understands(program, args),
+        },
     }
+}
+
+fn wrapped_only_reads(command: &WrappedCommand<'_>) -> bool {
+    // An unknown word may be an option.
+    let unknown = || ShellWord { text: "$".to_owned(), expands: true, ..ShellWord::default() };
+    let is_replaced =
+        |word: &ShellWord| command.replaced_text.is_some_and(|text| word.text.contains(text));
+    let words = command.words.iter();
+    let mut words: Vec<_> =
+        words.map(|word| if is_replaced(word) { unknown() } else { word.clone() }).collect();
+    if command.gets_more_words {
+        words.push(unknown());
+    }
+    only_reads(&words)
 }
 
 /// Splits the arguments of `find` into the tests, and the commands that it runs for the files.

@@ -1,7 +1,5 @@
 //! The names of programs, files and variables that need permission.
 
-use std::path::Path;
-
 use crate::parser::ShellWord;
 
 /// Returns whether a word names a file that holds credentials or an input history.
@@ -27,17 +25,6 @@ pub(super) fn names_secret_file(word: &ShellWord) -> bool {
     };
     names.iter().any(is_one) || names.windows(2).any(is_pair)
 }
-
-/// Returns whether a path is a file of a process in `/proc`, e.g. its environment, its memory or
-/// its open files.
-pub(super) fn is_process_file(path: &Path) -> bool {
-    let Ok(name) = path.strip_prefix("/proc") else { return false };
-    !HARMLESS_PROC_FILES.iter().any(|known| name == Path::new(known))
-}
-
-/// Files of `/proc` that describe the whole machine and hold no secret.
-const HARMLESS_PROC_FILES: &[&str] =
-    &["", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
 
 /// Returns whether `name` equals `other`, or is a pattern that may match `other`. A pattern may
 /// match if `other` begins with the part of the pattern before the first wildcard.

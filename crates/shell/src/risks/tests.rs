@@ -72,3 +72,124 @@ fn a_name_is_only_read_if_each_word_of_the_command_is_understood() {
         assert_eq!(mentions(line, path), expected, "{line}");
     }
 }
+
+/// Returns the patterns of the files that a line may change.
+fn mention_patterns(line: &str) -> Vec<String> {
+    find(line).mention_patterns.iter().map(|path| path.to_path().display().to_string()).collect()
+}
+
+fn has_reason(line: &str, key: &str) -> bool {
+    find(line).reasons.iter().any(|reason| reason.key == key)
+}
+
+#[test]
+fn words_with_unknown_parts_are_patterns_of_paths() {
+    for (line, expected) in [
+        ("sed -i s/hi/evil/ sub/AGENTS.m*", &["/p/sub/AGENTS.m*"][..]),
+        ("chmod +x sub/.git/hooks/x?", &["/p/sub/.git/hooks/x?"]),
+        ("cp evil ~/.bashr*", &["/home/me/.bashr*"]),
+        ("cp evil \"$HOME\"/.bashr*", &["/home/me/.bashr*"]),
+        (
+            "cp evil --target-directory=.git/hook?",
+            &["/p/.git/hook?", "/p/target-directory=.git/hook?"],
+        ),
+        ("cd sub && cp evil AGENT?.md", &["/p/sub/AGENT?.md"]),
+        ("cd \"$X\" && cp evil ../AGENT?.md", &["/p/AGENT?.md"]),
+        ("cp evil $X/.git/hooks/a", &["/p/*/.git/hooks/a"]),
+        ("cp evil \"$(pwd)/.envrc\"", &["/p/*/.envrc"]),
+        ("cp evil .git/hooks/$X", &["/p/.git/hooks/*"]),
+        ("cp evil ~other/.bashrc", &["/p/*/.bashrc"]),
+        ("cp evil ./*/../.envrc*", &["/p/.envrc*"]),
+        ("cp evil /p/.e{nv,x}*", &["/p/.ex*", "/p/.env*"]),
+        ("find . -name 'AGENTS.m*' -delete", &["/p/*/AGENTS.m*"]),
+        ("find . -path './.github/*' -exec sed -i x {} +", &["/p/*/.github/*"]),
+        ("find . ! ! -path './.github/*' -delete", &["/p/*/.github/*"]),
+        ("find . -not -path '*/.git/*' ! -name '.*' -exec sed -i x {} +", &[]),
+        ("find . -path './.git*' -prune -o -name a -exec sed -i x {} +", &[]),
+        ("find . -name '.g*' -exec cat {} +", &[]),
+        // A name that is completely unknown is no pattern.
+        ("cp evil \"$X\" $(a) `b`", &[]),
+        // The words of a line that only reads.
+        ("cat *.md", &[]),
+        ("for f in *.md; do cat \"$f\"; done", &[]),
+        ("for f in *.md; do wc -l \"$f\" | sort -n; done", &[]),
+        ("ls *.md | xargs wc -l", &[]),
+        ("find . -name x | while read f; do grep -n a \"$f\"*; done", &[]),
+        // The words of a line that may change the files that it lists.
+        ("for f in *.md; do sed -i x \"$f\"; done", &["/p/*.md"]),
+        ("ls *.md | xargs sed -i x", &["/p/*.md"]),
+        ("ls *.md | xargs sort -u", &["/p/*.md"]),
+        ("cat *.md | while read f; do rm \"$f\"; done", &["/p/*.md"]),
+        ("f=$(ls *.md | head -1); sed -i x $f", &["/p/*.md"]),
+        ("f=*.md; sed -i x $f", &["/p/*.md"]),
+    ] {
+        assert_eq!(mention_patterns(line), expected, "{line}");
+    }
+    for (line, path, expected) in [
+        ("cp evil \"$PWD/.envrc\"", "/p/.envrc", true),
+        ("cp evil \"${PWD}\"/.envrc", "/p/.envrc", true),
+        ("cd sub && cp evil $PWD/.envrc", "/p/sub/.envrc", true),
+        ("cp evil .git/hooks/pre-{commit,push}", "/p/.git/hooks/pre-push", true),
+        ("cp evil {.envrc,a}", "/p/.envrc", true),
+        ("f=.envrc; cp evil $f", "/p/.envrc", true),
+        ("cd $X && cp evil .envrc", "/p/.envrc", true),
+        ("cd $X && cp evil ../../.envrc", "/p/.envrc", true),
+        ("ls .envrc | xargs cp evil", "/p/.envrc", true),
+        ("ls .envrc | xargs -I{} cp evil {}", "/p/.envrc", true),
+        ("cp evil $(ls .envrc)", "/p/.envrc", true),
+        ("f=.envrc; cat $f", "/p/.envrc", false),
+        ("cat .envrc | xargs grep x", "/p/.envrc", false),
+        ("timeout 5 cat .envrc", "/p/.envrc", false),
+        ("cat .envrc; make", "/p/.envrc", false),
+        ("make \"$X\"; cat .envrc", "/p/.envrc", false),
+    ] {
+        assert_eq!(mentions(line, path), expected, "{line}");
+    }
+}
+
+#[test]
+fn files_of_processes_are_found_in_words_with_unknown_parts() {
+    for (line, expected) in [
+        ("cat /proc/1/environ", true),
+        ("cat /proc/*/environ", true),
+        ("cat /proc/[0-9]*/environ", true),
+        ("strings /proc/$PPID/environ", true),
+        ("cat /proc/$$/environ", true),
+        ("cat /proc/{1,2}/environ", true),
+        ("cat /pro*/1/environ", true),
+        ("cat /pro?/self/environ", true),
+        ("cat /*/1/environ", true),
+        ("cat /*/*/environ", true),
+        ("cat /*/*/*", true),
+        ("cat < /proc/$PPID/environ", true),
+        ("cd /proc && cat */environ", true),
+        ("cd /proc && cat $PPID/environ", true),
+        ("cd / && cat proc/1/environ", true),
+        ("cd / && cat pro*/1/environ", true),
+        ("env -C / cat proc/1/environ", true),
+        ("env --chdir=/ cat proc/*/environ", true),
+        ("env -C ../.. cat proc/1/environ", true),
+        ("env -C/proc cat 1/environ", true),
+        ("tar -C /proc -c 1/environ", true),
+        ("grep -r TOKEN /proc", true),
+        ("cd /proc && grep -r TOKEN .", true),
+        ("x=/proc; cat $x/1/environ", true),
+        ("for p in /proc/[0-9]*; do cat $p/environ; done", true),
+        ("cat $X/proc/1/environ", true),
+        ("cat $X/1/environ", true),
+        ("cat ${X}1/environ ", false),
+        ("ls /proc", false),
+        ("cd /proc", false),
+        ("cat /proc/cpuinfo /proc/meminfo", false),
+        ("cd /proc && cat cpuinfo", false),
+        ("cat /* /*/bin /*.txt", false),
+        ("ls /usr/*/bin", false),
+        ("cat $X/1/out", false),
+        ("find / -name 'proc*'", false),
+        ("find . -name 'proc*' -delete", false),
+        ("awk -F/ '{ print $1 }' a", false),
+        ("echo /proc/*/environ", false),
+    ] {
+        assert_eq!(has_reason(line, "risk-names-process"), expected, "{line}");
+    }
+}

@@ -5,11 +5,14 @@
 //! encodings can hide the real effects of a command, so the assessment is not a security boundary.
 //! A command line that cannot be parsed always requires permission.
 
+mod patterns;
+
 use std::path::{Component, Path, PathBuf};
 
 use acp_lifecycle::{Effect, Effects};
-use callboard_shell::risks::{self, Risks, ShellContext};
+use callboard_shell::risks::{self, PathPattern, Risks, ShellContext};
 
+use self::patterns::{PatternFinding, PatternSearch};
 use crate::files::workspace::{Workspace, WorkspacePath, guard, open};
 use crate::note::Note;
 
@@ -91,7 +94,8 @@ fn assessment_from_risks(
     workspace: &Workspace,
     is_guarded: fn(&Workspace, &WorkspacePath) -> bool,
 ) -> RiskAssessment {
-    let Risks { reasons, writes, reads, mentions: names, enters, removes_in: empties, .. } = risks;
+    let Risks { reasons, writes, reads, mentions: names, enters, removes_in: empties, .. } = &risks;
+    let (reasons, writes) = (reasons.clone(), writes.clone());
     let mut reasons: Vec<_> = reasons.into_iter().map(Note::from).chain(more).collect();
     let mut effects = vec![whole];
     for path in writes {
@@ -101,15 +105,28 @@ fn assessment_from_risks(
             Err(key) => reasons.push(Note::new(key).with_text("path", workspace.display(&path))),
         }
     }
-    let guarded = |path: &&PathBuf| {
+    let guarded = |path: &Path| {
         let at =
             workspace.follow_links_of_recorded_path(path).or_else(|_| workspace.resolve_path(path));
         at.is_ok_and(|at| is_guarded(workspace, &at))
     };
     let ours = |path: &&PathBuf| guard::is_in_agent_folder(workspace, path);
-    let protected = names.iter().filter(guarded).chain(reads.iter().filter(ours));
+    let protected = names.iter().filter(|path| guarded(path)).chain(reads.iter().filter(ours));
     let named = |key, path: &PathBuf| Note::new(key).with_text("path", workspace.display(path));
     reasons.extend(protected.map(|path| named("risk-names-protected", path)));
+    let mut search = PatternSearch::new(workspace.roots().collect(), &guarded);
+    for pattern in &risks.mention_patterns {
+        reasons.extend(search.find_guarded(pattern).map(|finding| match finding {
+            PatternFinding::Guarded(path) => named("risk-names-protected", &path),
+            PatternFinding::TooManyEntries => Note::new("risk-too-many-files"),
+        }));
+    }
+    let may_be_ours = |pattern: &&PathPattern| {
+        guard::agent_folders(workspace).any(|folder| pattern.may_be_within(&folder))
+    };
+    let patterns = risks.read_patterns.iter().chain(&risks.mention_patterns);
+    let patterns = patterns.filter(may_be_ours).map(PathPattern::to_path);
+    reasons.extend(patterns.map(|path| named("risk-names-protected", &path)));
     effects.extend(reads.iter().filter_map(|path| linked_read_effect(path, workspace)));
     let is_linked = |path: &&PathBuf| is_reached_by_link(path, workspace);
     reasons.extend(enters.iter().filter(is_linked).map(|path| named("risk-enters-link", path)));
