@@ -1,7 +1,9 @@
 //! Finds the parts of a line that need permission even if a rule allows the line.
 
+mod code;
 mod folders;
 mod git;
+mod launchers;
 mod named_files;
 mod patterns;
 mod reading;
@@ -15,13 +17,14 @@ use std::path::{Path, PathBuf};
 use callboard_text::normalise;
 
 use self::folders::PossibleFolders;
+use self::launchers::LaunchedWords;
 use self::named_files::LineTraits;
 pub use self::patterns::{NamePattern, PathPattern};
 pub use self::reason::RiskReason;
-use self::removal::RemovalExtent;
-use crate::limits::{MAX_COMMAND_PATHS, MAX_NESTED_TEXTS, MAX_WRAPPED_WORDS};
+use self::removal::{FindChange, RemovalExtent};
+use crate::limits::{MAX_COMMAND_PATHS, MAX_NESTED_TEXTS};
 use crate::parser::{self, LinePart, ShellWord, SimpleCommand};
-use crate::programs::{is_interpreter, is_shell, reads_operand_files, wraps_commands};
+use crate::programs::{is_interpreter, is_shell, reads_operand_files};
 
 /// The place where a line would run.
 #[derive(Debug)]
@@ -201,11 +204,21 @@ impl RiskFinder<'_> {
             return self.add_entered_folders();
         }
         let begins = self.program_positions(&name, words);
+        let launched = LaunchedWords::new(words, &begins);
+        self.check_unknown_program(&launched);
         for begin in begins {
-            let Some((program, args)) = words[begin..].split_first() else { continue };
+            let Some(program) = words.get(begin) else { continue };
             let wrapped = program_name(program);
-            let is_xargs = begin > 0 && matches!(&*name, "xargs" | "parallel");
-            if is_xargs && wrapped == "rm" && has_switch(&word_texts(args), "rR", "--recursive") {
+            // The folders in which `find` searches determine which files it removes.
+            let words = match launched.is_after_find(begin) && removal::removes_files(&wrapped) {
+                true => &words[begin + 1..],
+                false => &launched.words[begin + 1..],
+            };
+            let args = LaunchedArgs { words, appended: launched.appended.min(words.len()) };
+            if launched.is_after_xargs(begin)
+                && wrapped == "rm"
+                && has_switch(&word_texts(words), "rR", "--recursive")
+            {
                 self.add_reason(RiskReason::new("risk-unknown-removal"));
             }
             if begin == 0 || begin == 1 && matches!(&*name, "builtin" | "command") {
@@ -219,23 +232,6 @@ impl RiskFinder<'_> {
         if tables::ALIASING_BUILTINS.contains(&name) {
             self.add_reason(RiskReason::new("risk-aliases").with_subject("name", name));
         }
-    }
-
-    /// Returns the positions in a command's words at which another program may begin.
-    fn program_positions(&mut self, name: &str, words: &[ShellWord]) -> Vec<usize> {
-        let mut begins = vec![0];
-        if wraps_commands(name) {
-            begins.extend(1..words.len());
-        }
-        if name == "find" {
-            let runs = |(at, word): (usize, &ShellWord)| is_find_exec(&word.text).then_some(at + 1);
-            begins.extend(words.iter().enumerate().filter_map(runs));
-        }
-        if begins.len() > MAX_WRAPPED_WORDS {
-            self.add_reason(RiskReason::new("risk-many-words"));
-            begins.truncate(MAX_WRAPPED_WORDS);
-        }
-        begins
     }
 
     /// Checks the variables that a command sets.
@@ -260,7 +256,7 @@ impl RiskFinder<'_> {
     fn check_program(
         &mut self,
         name: &str,
-        args: &[ShellWord],
+        LaunchedArgs { words: args, appended }: LaunchedArgs<'_>,
         command: &SimpleCommand,
         depth: usize,
     ) {
@@ -292,10 +288,7 @@ impl RiskFinder<'_> {
                 let moved = named.split_last().map_or(&[][..], |(_, moved)| moved);
                 moved.iter().for_each(|file| self.check_removal(file, RemovalExtent::Named));
             }
-            "find" => {
-                let (folders, extent) = removal::folders_removed_by_find(args);
-                folders.iter().for_each(|folder| self.check_removal(folder, extent));
-            }
+            "find" => self.check_find(args),
             "tee" => self.non_option_words(args).for_each(|file| self.add_write(file)),
             "trap" => {
                 let before = self.folders.clone();
@@ -336,90 +329,13 @@ impl RiskFinder<'_> {
                 self.non_option_words(args).for_each(|file| self.add_read(file));
             }
             _ if is_interpreter(name)
-                && reads_program_from_stdin(&words)
+                && reads_program_from_stdin(&words[..words.len() - appended])
                 && command.input.is_none() =>
             {
                 self.add_reason(RiskReason::new("risk-runs-input").with_subject("name", name));
             }
             _ => {}
         }
-    }
-
-    /// Checks the commands that a shell would run.
-    fn check_shell(
-        &mut self,
-        name: &str,
-        args: &[ShellWord],
-        command: &SimpleCommand,
-        depth: usize,
-    ) {
-        let (mut rest, mut takes_code, mut takes_input) = (args, false, false);
-        while let Some((option, after)) = rest.split_first() {
-            let Some(letters) = option.text.strip_prefix(['-', '+']) else { break };
-            rest = after;
-            if matches!(letters, "" | "-") {
-                break;
-            }
-            let long = letters.strip_prefix('-');
-            match long.unwrap_or(letters) {
-                "help" | "version" => return,
-                known if tables::SHELL_SWITCHES.contains(&known) => {}
-                "rcfile" | "init-file" => {
-                    return self.add_reason(RiskReason::new("risk-shell-first"));
-                }
-                _ if long.is_some() || name == "fish" && letters != "c" => {
-                    return self.add_reason(RiskReason::new("risk-shell-unclear"));
-                }
-                _ => {
-                    takes_code |= letters.contains('c');
-                    takes_input |= letters.contains('s');
-                    rest = after.get(letters.matches(['o', 'O']).count()..).unwrap_or_default();
-                }
-            }
-        }
-        match rest.first() {
-            Some(code) if takes_code => self.check_subshell_code(std::slice::from_ref(code), depth),
-            Some(_) if !takes_input => self.check_script(&rest[..1], command, depth),
-            _ => self.check_shell_input(command, depth),
-        }
-    }
-
-    /// Checks a script that the line names.
-    fn check_script(&mut self, args: &[ShellWord], command: &SimpleCommand, depth: usize) {
-        let Some(script) = args.first() else { return };
-        if script.expands {
-            self.add_reason(RiskReason::new("risk-unknown-script"));
-        }
-        if ["/dev/stdin", "/dev/fd/", "/proc/"].iter().any(|own| script.text.starts_with(own)) {
-            self.check_shell_input(command, depth);
-        }
-    }
-
-    /// Checks the commands that a shell reads from standard input.
-    fn check_shell_input(&mut self, command: &SimpleCommand, depth: usize) {
-        match &command.input {
-            Some(text) if command.reads.is_empty() => {
-                self.check_subshell_code(std::slice::from_ref(text), depth);
-            }
-            _ => self.add_reason(RiskReason::new("risk-shell-input")),
-        }
-    }
-
-    /// Checks a text that a subshell runs as commands. The subshell does not change the directory
-    /// of the current shell.
-    fn check_subshell_code(&mut self, words: &[ShellWord], depth: usize) {
-        let within = self.folders.for_subshell();
-        let before = std::mem::replace(&mut self.folders, within);
-        self.check_code(words, depth);
-        self.folders = before;
-    }
-
-    /// Checks a text that a shell runs as commands.
-    fn check_code(&mut self, words: &[ShellWord], depth: usize) {
-        if words.iter().any(|word| word.expands) {
-            return self.add_reason(RiskReason::new("risk-unknown-code"));
-        }
-        self.check_line(&word_texts(words).join(" "), depth + 1);
     }
 
     fn add_entered_folders(&mut self) {
@@ -446,6 +362,28 @@ impl RiskFinder<'_> {
     fn add_read(&mut self, target: &ShellWord) {
         let paths = self.resolve_paths(&self.expand_home(target)).unwrap_or_default();
         paths.into_iter().for_each(|path| self.add_path(|found| &mut found.reads, path));
+    }
+
+    /// Checks the files that `find` removes, and the files of which it passes the names to programs
+    /// that may change them.
+    fn check_find(&mut self, args: &[ShellWord]) {
+        let (folders, change) = removal::files_changed_by_find(args);
+        for folder in &folders {
+            match change {
+                FindChange::None => {}
+                FindChange::Removes(extent) => self.check_removal(folder, extent),
+                FindChange::RunsProgram => self.check_outside(folder, "risk-finds-outside"),
+            }
+        }
+    }
+
+    /// Adds a reason if a word may name a file outside of the project.
+    fn check_outside(&mut self, word: &ShellWord, key: &'static str) {
+        let extent = RemovalExtent::Named;
+        let is_outside = |cwd| removal::removes_vital(word, cwd, extent, &self.context);
+        if self.folders.iter().any(is_outside) {
+            self.add_reason(RiskReason::new(key).with_subject("path", &word.text));
+        }
     }
 
     fn check_removal(&mut self, target: &ShellWord, extent: RemovalExtent) {
@@ -502,6 +440,14 @@ impl RiskFinder<'_> {
         }
         self.folders.iter().map(|folder| Some(normalise(&folder?.join(path)))).collect()
     }
+}
+
+/// The words after a program.
+#[derive(Debug, Clone, Copy)]
+struct LaunchedArgs<'w> {
+    words: &'w [ShellWord],
+    /// Number of unknown words at the end that the line does not contain.
+    appended: usize,
 }
 
 /// Returns whether one of these parts changes the directory of the current shell.

@@ -289,6 +289,7 @@ risk-names-process = er nennt { $name }, was zeigt, was andere Programme enthalt
 risk-enters-link = er geht nach { $path }, was durch einen Link ein anderer Ort ist
 risk-empties-link = er löscht in { $path }, was durch einen Link ein anderer Ort ist
 risk-removes-vital = er löscht { $path }, was eine Wurzel, ein Home-Verzeichnis, alles darin, was git aufhebt, oder außerhalb der Wurzeln sein kann
+risk-finds-outside = er ruft ein Programm auf, das die Dateien unter { $path } ändern kann, außerhalb der Wurzeln
 risk-unknown-program = welches Programm { $program } ist, weiß man erst, wenn er läuft
 risk-unknown-removal = welche Dateien er löscht, weiß man erst, wenn er läuft
 risk-unknown-script = welches Skript er startet, weiß man erst, wenn er läuft

@@ -289,6 +289,7 @@ risk-names-process = it names { $name }, which shows the data of other programs
 risk-enters-link = it changes to { $path }, which is another place because of a link
 risk-empties-link = it removes files in { $path }, which is another place because of a link
 risk-removes-vital = it removes { $path }, which may be a project folder, a home folder, everything in one of these, data of git, or outside of the project folders
+risk-finds-outside = it runs a program that may change the files below { $path }, outside of the project folders
 risk-unknown-program = the program { $program } is known only when it runs
 risk-unknown-removal = the files that it removes are known only when it runs
 risk-unknown-script = the script that it runs is known only when it runs

@@ -1,7 +1,7 @@
 //! Files that a command names, as far as the text of the line shows them.
 
 use super::patterns::{PathPattern, PatternSyntax, UNKNOWN, expand_braces, mark_unknown_texts};
-use super::{RiskFinder, RiskReason, Risks, program_name, reading, tables};
+use super::{RiskFinder, RiskReason, Risks, program_name, reading, removal, tables};
 use crate::limits::MAX_COMMAND_PATHS;
 use crate::parser::{LinePart, ShellWord, SimpleCommand};
 
@@ -14,6 +14,8 @@ pub(super) struct LineTraits {
     takes_names_from_input: bool,
     /// Whether a command may take names from a variable or a substitution.
     takes_names_from_variables: bool,
+    /// Whether a command removes files whose names it takes from another command or a variable.
+    removes_taken_names: bool,
 }
 
 impl LineTraits {
@@ -25,6 +27,8 @@ impl LineTraits {
         });
         for words in commands.filter(|words| !words.is_empty()) {
             traits.takes_names_from_input |= reads_names(words);
+            traits.removes_taken_names |= removal::command_removes_files(words)
+                && (reads_names(words) || words.iter().any(is_variable));
             if !reading::only_reads(words) && !is_harmless_builtin(&words[0].text) {
                 traits.only_reads = false;
                 traits.takes_names_from_variables |= words.iter().any(is_variable);
@@ -87,7 +91,10 @@ impl RiskFinder<'_> {
         let SimpleCommand { assignments: sets, words, writes, reads, .. } = command;
         let program = words.first().map(program_name).unwrap_or_default();
         let is_text = matches!(&*program, "echo" | "printf");
-        let args = words.get(1..).filter(|_| !is_text).unwrap_or_default();
+        let is_listed = matches!(&*program, "for" | "select");
+        let is_reader = is_text || reading::only_reads(words);
+        let is_handed_on = is_reader && self.traits.hands_names_on(self.subshells > 0);
+        let args = words.get(1..).filter(|_| !is_text || is_handed_on).unwrap_or_default();
         let mut opened = reads.iter().chain(writes).chain(sets).chain(args);
         if let Some(word) = opened.find(|word| tables::names_secret_file(word)) {
             self.add_reason(RiskReason::new("risk-names-secret").with_subject("name", &word.text));
@@ -95,24 +102,21 @@ impl RiskFinder<'_> {
         let usage = NameUse { program: &program, is_shown: true };
         self.limit_words(reads).iter().for_each(|word| self.add_named_files(word, usage, &[]));
         // A command may use the value in any way.
-        let is_shown = self.traits.only_reads;
-        let usage = NameUse { program: &program, is_shown };
-        for word in self.limit_words(sets) {
-            let value = word.text.split_once('=').map_or(&*word.text, |(_, value)| value);
-            let word = ShellWord { text: value.to_owned(), ..word.clone() };
-            self.add_named_files(&word, usage, &[]);
+        let usage = NameUse { program: &program, is_shown: self.traits.only_reads };
+        let values: Vec<_> = self.limit_words(sets).iter().map(assigned_value).collect();
+        values.iter().for_each(|word| self.add_named_files(word, usage, &[]));
+        let args = self.limit_words(args);
+        if self.traits.removes_taken_names {
+            let listed = args.iter().filter(|_| is_listed || is_handed_on);
+            let taken = values.iter().chain(listed);
+            taken.for_each(|word| self.check_outside(word, "risk-removes-vital"));
         }
-        let is_listed = matches!(&*program, "for" | "select");
         let is_shown = match &*program {
             _ if is_listed => self.traits.only_reads,
             "source" | "." => true,
-            _ => {
-                let is_nested = self.subshells > 0;
-                reading::only_reads(words) && !self.traits.hands_names_on(is_nested)
-            }
+            _ => is_reader && !is_handed_on,
         };
         let usage = NameUse { program: &program, is_shown };
-        let args = self.limit_words(args);
         let roots = self.process_folders(args);
         let of_find = (program == "find" && !is_shown).then(|| names_in_find(args));
         let args = of_find.as_deref().unwrap_or(args);
@@ -238,6 +242,12 @@ impl RiskFinder<'_> {
         };
         self.folders.iter().filter_map(within).collect()
     }
+}
+
+/// Returns the value of an assignment, or an element of an array.
+fn assigned_value(word: &ShellWord) -> ShellWord {
+    let value = word.text.split_once('=').map_or(&*word.text, |(_, value)| value);
+    ShellWord { text: value.to_owned(), ..word.clone() }
 }
 
 /// A path that a name may mean.

@@ -57,6 +57,10 @@ const ENGLISH: &[(&str, &str)] = &[
         "it removes {}, which may be a project folder, a home folder, everything in one of these, \
          data of git, or outside of the project folders",
     ),
+    (
+        "risk-finds-outside",
+        "it runs a program that may change the files below {}, outside of the project folders",
+    ),
     ("risk-unknown-program", "the program {} is known only when it runs"),
     ("risk-unknown-removal", "the files that it removes are known only when it runs"),
     ("risk-unknown-script", "the script that it runs is known only when it runs"),
@@ -105,6 +109,9 @@ mod tests {
         let code = [
             include_str!("../risks.rs"),
             include_str!("git.rs"),
+            include_str!("code.rs"),
+            include_str!("launchers.rs"),
+            include_str!("named_files.rs"),
             include_str!("removal.rs"),
             include_str!("tables.rs"),
             include_str!("../parser.rs"),

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 
 use callboard_text::normalise;
 
-use super::{ShellContext, is_find_exec, program_name};
+use super::launchers::split_exec_commands;
+use super::reading::only_reads;
+use super::{ShellContext, program_name};
 use crate::parser::ShellWord;
+use crate::programs::wraps_commands;
 
 /// The part of a target that a removal deletes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,21 +20,33 @@ pub(super) enum RemovalExtent {
     Matching,
 }
 
-/// Returns the folders in which `find` removes files, and the extent of the removal.
-pub(super) fn folders_removed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, RemovalExtent) {
-    let runs_rm =
-        |pair: &[ShellWord]| is_find_exec(&pair[0].text) && program_name(&pair[1]) == "rm";
-    let removes = args.windows(2).any(runs_rm);
-    if !removes && !args.iter().any(|word| word.text == "-delete") {
-        return (Vec::new(), RemovalExtent::Matching);
-    }
-    let is_for_all =
-        |text: &str| text.contains(".git") || matches_all_names(&text.replace('/', ""));
-    let looks =
-        |pair: &[ShellWord]| FIND_TESTS.contains(&&*pair[0].text) && !is_for_all(&pair[1].text);
-    let turns = |word: &ShellWord| FIND_NEGATIONS.contains(&&*word.text);
-    let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
-    let extent = if leaves { RemovalExtent::Matching } else { RemovalExtent::All };
+/// The change of the files that `find` finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FindChange {
+    None,
+    Removes(RemovalExtent),
+    /// `find` runs a program that may change the files.
+    RunsProgram,
+}
+
+/// Returns the folders in which `find` searches, and the change of the files that it finds.
+pub(super) fn files_changed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, FindChange) {
+    let commands = split_exec_commands(args);
+    let is_harmless = |words: &&[ShellWord]| {
+        let name = words.first().map(program_name);
+        let is_text =
+            name.is_some_and(|name| matches!(&*name, "echo" | "printf" | "true" | "false"));
+        is_text || only_reads(words)
+    };
+    let change = if args.iter().any(|word| word.text == "-delete")
+        || commands.iter().any(|words| command_removes_files(words))
+    {
+        FindChange::Removes(extent_of_find(args))
+    } else if commands.iter().all(is_harmless) {
+        FindChange::None
+    } else {
+        FindChange::RunsProgram
+    };
     // Options that control the handling of links come before the folders.
     let option = |word: &&ShellWord| word.text == "-D" || is_find_link_option(&word.text);
     let options = args.iter().take_while(option).count();
@@ -40,7 +55,34 @@ pub(super) fn folders_removed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, Re
     if folders.is_empty() {
         folders.push(ShellWord { text: ".".to_owned(), ..ShellWord::default() });
     }
-    (folders, extent)
+    (folders, change)
+}
+
+/// Returns whether a command removes or moves the files that its operands name.
+pub(super) fn command_removes_files(words: &[ShellWord]) -> bool {
+    let Some((program, args)) = words.split_first() else { return false };
+    let name = program_name(program);
+    let in_code = |word: &ShellWord| {
+        let is_end = |letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '-';
+        word.text.split(is_end).any(removes_files)
+    };
+    removes_files(&name) || wraps_commands(&name) && args.iter().any(in_code)
+}
+
+/// Returns whether a program removes or moves the files that its operands name.
+pub(super) fn removes_files(name: &str) -> bool {
+    matches!(name, "mv" | "rm" | "rmdir" | "shred" | "srm" | "trash" | "truncate" | "unlink")
+}
+
+/// Returns the extent of the removals of `find`.
+fn extent_of_find(args: &[ShellWord]) -> RemovalExtent {
+    let is_for_all =
+        |text: &str| text.contains(".git") || matches_all_names(&text.replace('/', ""));
+    let looks =
+        |pair: &[ShellWord]| FIND_TESTS.contains(&&*pair[0].text) && !is_for_all(&pair[1].text);
+    let turns = |word: &ShellWord| FIND_NEGATIONS.contains(&&*word.text);
+    let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
+    if leaves { RemovalExtent::Matching } else { RemovalExtent::All }
 }
 
 /// Returns whether the removal of a target might remove a project folder, a home directory, `.git`

@@ -193,3 +193,108 @@ fn files_of_processes_are_found_in_words_with_unknown_parts() {
         assert_eq!(has_reason(line, "risk-names-process"), expected, "{line}");
     }
 }
+
+#[test]
+fn files_that_find_finds_outside_are_removed_by_its_commands() {
+    for (line, key) in [
+        ("find ~/docs -type f -exec rm {} \\;", "risk-removes-vital"),
+        ("find ~/docs -type f -exec unlink {} \\;", "risk-removes-vital"),
+        ("find ~/docs -type f -exec mv {} . \\;", "risk-removes-vital"),
+        ("find ~/docs -type f -exec truncate -s 0 {} +", "risk-removes-vital"),
+        ("find ~/docs -exec env rm -rf {} +", "risk-removes-vital"),
+        ("find ~/docs -ok nice -n 5 timeout 5 rm -rf {} \\;", "risk-removes-vital"),
+        ("find ~/docs -exec grep -q x {} \\; -execdir unlink {} \\;", "risk-removes-vital"),
+        ("find ~/docs -exec sh -c 'rm \"$1\"' _ {} \\;", "risk-removes-vital"),
+        ("find ~/docs -exec bash -c 'for f; do mv \"$f\" .; done' _ {} +", "risk-removes-vital"),
+        ("timeout 60 find ~/docs -type f -exec unlink {} \\;", "risk-removes-vital"),
+        ("find . -exec unlink {} \\;", "risk-removes-vital"),
+        ("find $X -exec unlink {} \\;", "risk-removes-vital"),
+        ("find ~/docs -exec sed -i x {} +", "risk-finds-outside"),
+        ("find ../other -exec ./tool {} +", "risk-finds-outside"),
+        ("find ../other -exec sort -o {} {} \\;", "risk-finds-outside"),
+        // Removals of files whose names come from another command.
+        ("ls -d ~/docs/* | xargs rm", "risk-removes-vital"),
+        ("ls -d ~/docs/* | timeout 60 xargs -0 mv -t .", "risk-removes-vital"),
+        ("find ~/docs -type f -print0 | xargs -0 rm -f", "risk-removes-vital"),
+        ("find ~/docs | while read f; do unlink \"$f\"; done", "risk-removes-vital"),
+        ("echo ~/docs/a | xargs rm", "risk-removes-vital"),
+        ("rm $(ls ~/docs/*)", "risk-removes-vital"),
+        ("for f in ~/docs/*; do rm \"$f\"; done", "risk-removes-vital"),
+        ("f=~/docs/a; rm $f", "risk-removes-vital"),
+        ("ls | timeout 60 xargs rm -rf", "risk-unknown-removal"),
+        ("ls | env xargs rm -r", "risk-unknown-removal"),
+    ] {
+        assert!(has_reason(line, key), "{line}: {:?}", find(line).reasons);
+    }
+}
+
+#[test]
+fn commands_of_find_and_xargs_in_the_project_need_no_reason() {
+    for line in [
+        "find . -name '*.o' -exec rm {} +",
+        "find . -name '*.txt' -exec mv {} docs \\;",
+        "find . -name node_modules -prune -exec rm -rf {} +",
+        "find src -name '*.rs' -exec sed -i 's/a/b/' {} +",
+        "find . -type f -exec chmod a-x {} \\;",
+        "find tests -name '*.py' -exec python3 {} \\;",
+        "find . -name '*.rs' -exec sh -c 'wc -l \"$1\"' _ {} \\;",
+        "find /usr/include -name '*.h' -exec grep -l x {} +",
+        "find ~/docs -name '*.txt' -exec echo {} \\;",
+        "find . -name '*.o' | xargs rm -f",
+        "git ls-files -z '*.rs' | xargs -0 rustfmt --check",
+        "ls *.txt | xargs -I{} cp {} docs/{}.bak",
+        "ls | xargs -n1 -P4 gzip",
+        "ls | xargs -I% sh -c 'cat \"$1\"' _ %",
+        "ls | xargs env A=1 make",
+        "for f in *.o; do rm \"$f\"; done",
+        "cat /etc/hosts; for f in *.o; do rm \"$f\"; done",
+        "for f in *.log; do mv \"$f\" /tmp/; done",
+        "parallel -j4 gzip ::: a.log b.log",
+    ] {
+        assert_eq!(find(line).reasons, [], "{line}");
+    }
+}
+
+#[test]
+fn a_text_that_a_program_replaces_is_unknown_code() {
+    for (line, key) in [
+        ("ls -d ~/docs | xargs -I{} sh -c 'rm -rf {}'", "risk-unknown-code"),
+        ("find ~/docs -type d -exec sh -c 'rm -rf {}' \\;", "risk-unknown-code"),
+        ("echo touch pwned1 | xargs -I{} sh -c '{}'", "risk-unknown-code"),
+        ("ls | xargs -I % sh -c 'rm -rf %'", "risk-unknown-code"),
+        ("ls | xargs -I% sh -c 'rm -rf %'", "risk-unknown-code"),
+        ("ls | xargs -0I% sh -c 'rm -rf %'", "risk-unknown-code"),
+        ("ls | xargs --replace=% sh -c 'rm -rf %'", "risk-unknown-code"),
+        ("ls | xargs -i sh -c 'rm -rf {}'", "risk-unknown-code"),
+        ("ls | xargs --unknown -I% sh -c 'rm -rf %'", "risk-unknown-code"),
+        ("ls | timeout 5 xargs -I% bash -c 'rm -rf %'", "risk-unknown-code"),
+        ("ls | xargs -I% env A=1 bash -c 'rm -rf %'", "risk-unknown-code"),
+        ("ls | xargs sh -c", "risk-unknown-code"),
+        ("parallel 'rm -rf {}' ::: ~/docs", "risk-unknown-code"),
+        ("parallel sh -c 'rm -rf {.}' ::: ~/docs", "risk-unknown-code"),
+        ("find . -exec bash -ec 'a {}' \\;", "risk-unknown-code"),
+        ("ls | xargs -I{} {} a", "risk-unknown-program"),
+        ("ls | xargs -I{} ./{} a", "risk-unknown-program"),
+        ("ls | xargs -I{} timeout 5 {} a", "risk-unknown-program"),
+        ("ls | xargs env", "risk-unknown-program"),
+        ("ls | xargs env A=1", "risk-unknown-program"),
+        ("ls | xargs timeout 5", "risk-unknown-program"),
+        ("ls | xargs nice -n 5", "risk-unknown-program"),
+        ("ls | xargs command", "risk-unknown-program"),
+        ("ls | xargs $X", "risk-unknown-program"),
+        ("find . -exec {} \\;", "risk-unknown-program"),
+        ("find . -exec env {} \\;", "risk-unknown-program"),
+        ("find . -name x -execdir ./{} \\;", "risk-unknown-program"),
+        ("parallel {} ::: a", "risk-unknown-program"),
+        ("parallel ::: 'rm a'", "risk-runs-input"),
+        ("parallel -j 4 < a", "risk-runs-input"),
+        ("cat a | parallel", "risk-runs-input"),
+        ("ls | xargs -n1 python3", "risk-runs-input"),
+        ("ls | xargs bash", "risk-unknown-script"),
+        ("find . -exec bash {} \\;", "risk-unknown-script"),
+        ("ls | xargs tee", "risk-unknown-target"),
+        ("ls | xargs -I{} tee {}", "risk-unknown-target"),
+    ] {
+        assert!(has_reason(line, key), "{line}: {:?}", find(line).reasons);
+    }
+}
