@@ -10,6 +10,7 @@ mod reading;
 mod reason;
 mod removal;
 pub(crate) mod tables;
+mod variables;
 mod wrapped;
 
 use std::path::{Path, PathBuf};
@@ -185,12 +186,23 @@ impl RiskFinder<'_> {
     }
 
     fn check_command(&mut self, command: &SimpleCommand, depth: usize) {
+        let folders = launchers::working_folders(&command.words);
+        let before = (!folders.is_empty()).then(|| self.folders.clone());
+        for folder in folders {
+            self.folders.enter_or_stay(&[folder]);
+        }
+        self.check_command_in_folders(command, depth);
+        before.into_iter().for_each(|before| self.folders = before);
+    }
+
+    fn check_command_in_folders(&mut self, command: &SimpleCommand, depth: usize) {
         self.limit_words(&command.writes).iter().for_each(|target| self.add_write(target));
         self.limit_words(&command.reads).iter().for_each(|target| self.add_read(target));
         self.check_named_files(command);
-        self.check_variables(command);
         let words = &command.words;
-        let Some((program, args)) = words.split_first() else { return };
+        let Some((program, args)) = words.split_first() else {
+            return self.check_variables(command, &[]);
+        };
         if program.expands {
             self.add_reason(
                 RiskReason::new("risk-unknown-program").with_subject("program", &program.text),
@@ -200,10 +212,12 @@ impl RiskFinder<'_> {
         // This check uses the word with its path. A word such as `/bin/cd` runs a program, and a
         // program cannot change the working directory of the shell.
         if command.is_before_and && is_folder_change_command(&program.text) {
+            self.check_variables(command, &[]);
             self.folders.enter_or_skip_chain(args);
             return self.add_entered_folders();
         }
         let begins = self.program_positions(&name, words);
+        self.check_variables(command, &begins);
         let launched = LaunchedWords::new(words, &begins);
         self.check_unknown_program(&launched);
         for begin in begins {
@@ -231,24 +245,6 @@ impl RiskFinder<'_> {
     fn check_aliasing_builtin(&mut self, name: &str) {
         if tables::ALIASING_BUILTINS.contains(&name) {
             self.add_reason(RiskReason::new("risk-aliases").with_subject("name", name));
-        }
-    }
-
-    /// Checks the variables that a command sets.
-    fn check_variables(&mut self, command: &SimpleCommand) {
-        let SimpleCommand { assignments: sets, words, .. } = command;
-        let program = words.first().map(program_name).unwrap_or_default();
-        let args = words.iter().skip(1).filter(|_| tables::ASSIGNING_PROGRAMS.contains(&&*program));
-        if let Some(variable) = sets.iter().chain(args).find_map(tables::risky_variable) {
-            self.add_reason(
-                RiskReason::new("risk-sets-variable").with_subject("variable", variable),
-            );
-        }
-        let is_builtin = tables::EVALUATING_BUILTINS.contains(&&*program);
-        let args = words.iter().chain(&command.input).filter(|_| is_builtin);
-        let evaluated = sets.iter().chain(args);
-        if let Some(word) = evaluated.into_iter().find(|word| word.has_expanding_subscript()) {
-            self.add_reason(RiskReason::new("risk-evaluates").with_subject("word", &word.text));
         }
     }
 

@@ -56,7 +56,11 @@ impl LaunchedWords {
 
     /// Returns the key of the reason to ask, if the program that is run is unknown.
     fn unknown_program_key(&self) -> Option<&'static str> {
-        let (at, name) = self.launcher.as_ref()?;
+        let Some((at, name)) = self.launcher.as_ref() else {
+            let (program, args) = self.words.split_first()?;
+            let command = wrapped_command(&program_name(program), args)?;
+            return runs_unknown_program(command.words).then_some("risk-unknown-program");
+        };
         let args = &self.words[at + 1..];
         let is_unknown = match &**name {
             "xargs" => wrapped_command(name, args)
@@ -108,7 +112,8 @@ impl RiskFinder<'_> {
 
     pub(super) fn check_unknown_program(&mut self, launched: &LaunchedWords) {
         if let Some(key) = launched.unknown_program_key() {
-            let name = launched.launcher.as_ref().map_or("", |(_, name)| name);
+            let first = launched.words.first().map(program_name).unwrap_or_default();
+            let name = launched.launcher.as_ref().map_or(&*first, |(_, name)| name);
             let argument = if key == "risk-runs-input" { "name" } else { "program" };
             self.add_reason(RiskReason::new(key).with_subject(argument, name));
         }
@@ -128,7 +133,9 @@ fn runs_unknown_program(words: &[ShellWord]) -> bool {
     });
     match wrapped_command(&name, args) {
         Some(command) => runs_unknown_program(command.words),
-        None => named.all(|word| word.expands),
+        // The operands are names in a file of the project.
+        None if matches!(&*name, "just" | "make" | "mise") => false,
+        None => named.clone().next().is_some() && named.all(|word| word.expands),
     }
 }
 
@@ -156,6 +163,30 @@ fn replaced_texts(program: &str, args: &[ShellWord]) -> Vec<String> {
         }));
     }
     texts
+}
+
+/// Returns the folders in which a program such as `env` runs its command, as named by an option.
+pub(super) fn working_folders(words: &[ShellWord]) -> Vec<ShellWord> {
+    let is_wrapper = words.first().is_some_and(|program| wraps_commands(&program_name(program)));
+    let folder = |pair: &[ShellWord]| {
+        let option = &pair[0];
+        let attached = match option.text.strip_prefix("--") {
+            Some(long) => {
+                let (name, value) = long.split_once('=').unwrap_or((long, ""));
+                let is_known = ["chdir", "cwd", "wd", "working-directory"]
+                    .iter()
+                    .any(|known| name.len() > 1 && known.starts_with(name));
+                is_known.then(|| value.to_owned())?
+            }
+            None => option.text.strip_prefix('-')?.split_once('C')?.1.to_owned(),
+        };
+        match attached.is_empty() {
+            true => pair.get(1).cloned(),
+            false => Some(ShellWord { text: attached, ..option.clone() }),
+        }
+    };
+    let at = |at: usize| &words[at..words.len().min(at + 2)];
+    (1..words.len()).filter(|_| is_wrapper).filter_map(|begin| folder(at(begin))).take(4).collect()
 }
 
 /// Returns the commands that `find` runs.

@@ -41,12 +41,13 @@ pub(super) fn risky_variable(word: &ShellWord) -> Option<&str> {
     let (name, value) = word.text.split_once('=')?;
     let name = name.trim_end_matches('+');
     let name = name.split('[').next().unwrap_or(name);
-    if HARMLESS_ASSIGNMENTS.contains(&(name, value)) {
-        return None;
-    }
+    (!HARMLESS_ASSIGNMENTS.contains(&(name, value)) && is_risky_name(name)).then_some(name)
+}
+
+/// Returns whether a variable with this name may change the behaviour of programs.
+pub(super) fn is_risky_name(name: &str) -> bool {
     let is_own = name.bytes().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
-    let is_harmless = is_own || HARMLESS_VARIABLES.contains(&name) || name.starts_with("LC_");
-    (!is_harmless).then_some(name)
+    !is_own && !HARMLESS_VARIABLES.contains(&name) && !name.starts_with("LC_")
 }
 
 /// Assignments of variables that can change the behaviour of programs. These values are harmless:
@@ -94,10 +95,6 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "TZ",
     "VERBOSE",
 ];
-
-/// Builtins, and the program `env`, whose arguments may be assignments.
-pub(super) const ASSIGNING_PROGRAMS: &[&str] =
-    &["declare", "env", "export", "local", "readonly", "typeset"];
 
 /// Builtins that evaluate their arguments as expressions.
 pub(crate) const EVALUATING_BUILTINS: &[&str] = &[

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Risks, ShellContext, find_risks};
+use super::{RiskReason, Risks, ShellContext, find_risks};
 use pretty_assertions::assert_eq;
 
 /// Finds the risks of a line in the project folder `/p` of the home directory `/home/me`.
@@ -229,6 +229,22 @@ fn files_that_find_finds_outside_are_removed_by_its_commands() {
 }
 
 #[test]
+fn a_command_may_run_in_the_folder_that_an_option_names() {
+    for line in [
+        "env -C / rm -rf tmp",
+        "env -C .. rm a",
+        "env -C.. rm a",
+        "env --chdir=/ rm -rf tmp",
+        "env --chd / rm -rf tmp",
+        "timeout 5 env -iC / rm -rf tmp",
+        "env -C $X rm -rf tmp",
+    ] {
+        assert!(has_reason(line, "risk-removes-vital"), "{line}");
+    }
+    assert_eq!(find("env -C build rm -rf tmp; rm a").reasons, []);
+}
+
+#[test]
 fn commands_of_find_and_xargs_in_the_project_need_no_reason() {
     for line in [
         "find . -name '*.o' -exec rm {} +",
@@ -245,7 +261,7 @@ fn commands_of_find_and_xargs_in_the_project_need_no_reason() {
         "ls *.txt | xargs -I{} cp {} docs/{}.bak",
         "ls | xargs -n1 -P4 gzip",
         "ls | xargs -I% sh -c 'cat \"$1\"' _ %",
-        "ls | xargs env A=1 make",
+        "ls | xargs env CI=1 make",
         "for f in *.o; do rm \"$f\"; done",
         "cat /etc/hosts; for f in *.o; do rm \"$f\"; done",
         "for f in *.log; do mv \"$f\" /tmp/; done",
@@ -296,5 +312,61 @@ fn a_text_that_a_program_replaces_is_unknown_code() {
         ("ls | xargs -I{} tee {}", "risk-unknown-target"),
     ] {
         assert!(has_reason(line, key), "{line}: {:?}", find(line).reasons);
+    }
+}
+
+#[test]
+fn variables_are_found_at_each_position_of_a_program() {
+    for (line, variable) in [
+        ("env LD_PRELOAD=./x true", "LD_PRELOAD"),
+        ("timeout 5 env LD_PRELOAD=./x.so true", "LD_PRELOAD"),
+        ("nice env GIT_SSH_COMMAND=x true", "GIT_SSH_COMMAND"),
+        ("timeout 5 nice -n 5 /usr/bin/env A=1 LD_PRELOAD=x true", "A"),
+        ("command export NODE_OPTIONS=--require=./x", "NODE_OPTIONS"),
+        ("builtin export LD_PRELOAD=./x", "LD_PRELOAD"),
+        ("command declare -x LD_PRELOAD=./x", "LD_PRELOAD"),
+        ("ls | xargs env LD_PRELOAD=./x true", "LD_PRELOAD"),
+        ("find . -exec env LD_PRELOAD=./x true \\;", "LD_PRELOAD"),
+        ("find . -exec timeout 5 env LD_PRELOAD=./x true \\;", "LD_PRELOAD"),
+        ("env -u GIT_CONFIG_COUNT git status", "GIT_CONFIG_COUNT"),
+        ("timeout 5 env --unset=GIT_CONFIG_COUNT git status", "GIT_CONFIG_COUNT"),
+        ("env -i git status", "-i"),
+        ("env - git status", "-"),
+        ("unset GIT_CONFIG_COUNT; git status", "GIT_CONFIG_COUNT"),
+        ("export $(cat a)", "$"),
+        ("export \"$X\"", "$X"),
+        ("for PATH in ./bin; do ls; done", "PATH"),
+        ("read -r PATH < a; ls", "PATH"),
+        ("read -rp 'Name' -a PATH", "PATH"),
+        ("printf -v PATH ./bin; ls", "PATH"),
+        ("getopts a PATH", "PATH"),
+    ] {
+        let reasons = find(line).reasons;
+        let subject = |reason: &RiskReason| {
+            let (_, subject) = reason.subject.clone()?;
+            (reason.key == "risk-sets-variable").then_some(subject)
+        };
+        let found: Vec<_> = reasons.iter().filter_map(subject).collect();
+        assert_eq!(found, [variable], "{line}: {reasons:?}");
+    }
+    for line in [
+        "timeout 5 env RUST_LOG=debug CI=1 cargo test",
+        "env -u RUST_LOG cargo test",
+        "command export RUST_LOG=debug",
+        "for f in *.txt; do wc -l \"$f\"; done",
+        "while read -r line; do echo \"$line\"; done < a",
+        "printf '%s' A=1 -v",
+        "unset x; read a b",
+        "read -r -p \"name? \" x; echo \"hello $x\"",
+        "read -rp 'Name' -t 5 x",
+        "timeout \"$n\" cargo test",
+        "make A=1",
+    ] {
+        assert_eq!(find(line).reasons, [], "{line}");
+    }
+    for line in
+        ["timeout 5 $X", "env a=1 \"$X\" b", "nice -n 5 \"$(a)\"", "exec \"$@\"", "command $X"]
+    {
+        assert!(has_reason(line, "risk-unknown-program"), "{line}");
     }
 }

@@ -26,6 +26,8 @@ struct WrapperOptions {
     optional_values: &'static str,
     /// Number of words before the command.
     operands: usize,
+    /// Whether assignments may precede the command.
+    takes_assignments: bool,
 }
 
 const NO_OPTIONS: WrapperOptions = WrapperOptions {
@@ -36,11 +38,22 @@ const NO_OPTIONS: WrapperOptions = WrapperOptions {
     long_values: &[],
     optional_values: "",
     operands: 0,
+    takes_assignments: false,
 };
 
 const WRAPPERS: &[WrapperOptions] = &[
     WrapperOptions { name: "builtin", ..NO_OPTIONS },
     WrapperOptions { name: "command", ..NO_OPTIONS },
+    WrapperOptions {
+        name: "env",
+        flags: "0iv",
+        long_flags: &["--debug", "--ignore-environment", "--null"],
+        values: "uC",
+        long_values: &["--chdir", "--unset"],
+        takes_assignments: true,
+        ..NO_OPTIONS
+    },
+    WrapperOptions { name: "exec", flags: "cl", values: "a", ..NO_OPTIONS },
     WrapperOptions { name: "nice", values: "n", long_values: &["--adjustment"], ..NO_OPTIONS },
     WrapperOptions { name: "nohup", ..NO_OPTIONS },
     WrapperOptions {
@@ -113,6 +126,10 @@ pub(super) fn wrapped_command<'w>(name: &str, args: &'w [ShellWord]) -> Option<W
             None => {}
         }
     }
+    if options.takes_assignments {
+        let is_before = |word: &&ShellWord| word.text == "-" || word.text.contains('=');
+        rest = &rest[rest.iter().take_while(is_before).count()..];
+    }
     let gets_more_words = name == "xargs" && replaced_text.is_none();
     Some(WrappedCommand { words: rest.get(options.operands..)?, gets_more_words, replaced_text })
 }
@@ -180,6 +197,10 @@ mod tests {
             ("xargs --max-args 1 -- a", Some(("a", None))),
             ("xargs --max-arg 1 a", None),
             ("xargs -J % a", None),
+            ("env -i - A=1 -u b", Some(("-u b", None))),
+            ("env -u A B=1 a C=1", Some(("a C=1", None))),
+            ("env -S a", None),
+            ("exec -a x a", Some(("a", None))),
             ("find a", None),
         ] {
             let word = |text: &str| ShellWord { text: text.to_owned(), ..ShellWord::default() };
