@@ -280,8 +280,7 @@ impl RiskFinder<'_> {
                 self.non_option_words(args).for_each(|target| self.check_removal(target, extent));
             }
             "mv" => {
-                let named: Vec<_> = self.non_option_words(args).collect();
-                let moved = named.split_last().map_or(&[][..], |(_, moved)| moved);
+                let moved = removal::files_moved_by_mv(self.limit_words(args));
                 moved.iter().for_each(|file| self.check_removal(file, RemovalExtent::Named));
             }
             "find" => self.check_find(args),

@@ -85,6 +85,49 @@ fn extent_of_find(args: &[ShellWord]) -> RemovalExtent {
     if leaves { RemovalExtent::Matching } else { RemovalExtent::All }
 }
 
+/// Returns the operands of `mv` that it moves. The destination is the last operand, or the value of
+/// the option `-t`.
+pub(super) fn files_moved_by_mv(args: &[ShellWord]) -> Vec<ShellWord> {
+    let (mut operands, mut has_target, mut rest) = (Vec::new(), false, args);
+    while let Some((word, after)) = rest.split_first() {
+        rest = after;
+        match word.text.strip_prefix('-') {
+            Some("-") => {
+                operands.extend_from_slice(rest);
+                break;
+            }
+            Some(letters) if letters.starts_with('-') => {
+                if is_long_option(&word.text, "--target-directory", "--t") {
+                    has_target = true;
+                    let takes_next = !word.text.contains('=');
+                    rest = &rest[usize::from(takes_next && !rest.is_empty())..];
+                }
+            }
+            Some(letters) if !letters.is_empty() => {
+                // The suffix of backups may contain any letter.
+                let flags = letters.split('S').next().unwrap_or_default();
+                if let Some((_, target)) = flags.split_once('t') {
+                    has_target = true;
+                    let takes_next = target.is_empty() && flags.len() == letters.len();
+                    rest = &rest[usize::from(takes_next && !rest.is_empty())..];
+                }
+            }
+            _ => operands.push(word.clone()),
+        }
+    }
+    if !has_target {
+        operands.pop();
+    }
+    operands
+}
+
+/// Returns whether a word is a long option or an abbreviation of it. `shortest` is the shortest
+/// abbreviation.
+fn is_long_option(word: &str, option: &str, shortest: &str) -> bool {
+    let name = word.split('=').next().unwrap_or(word);
+    option.starts_with(name) && name.starts_with(shortest)
+}
+
 /// Returns whether the removal of a target might remove a project folder, a home directory, `.git`
 /// or files outside of the project. A relative target is resolved in `cwd`.
 pub(super) fn removes_vital(

@@ -229,6 +229,37 @@ fn files_that_find_finds_outside_are_removed_by_its_commands() {
 }
 
 #[test]
+fn all_operands_of_mv_are_moved_if_an_option_names_the_destination() {
+    for (line, expected) in [
+        ("mv ~/docs/a .", true),
+        ("mv -t . ~/docs/a", true),
+        ("mv -t. ~/docs/a", true),
+        ("mv -ft . ~/docs/a", true),
+        ("mv -vt. ~/docs/a", true),
+        ("mv a ~/docs/a -t .", true),
+        ("mv --target-directory=. ~/docs/a", true),
+        ("mv --target-directory . ~/docs/a", true),
+        ("mv --target . ~/docs/a", true),
+        ("mv --t=. ~/docs/a", true),
+        ("mv -t . -- ~/docs/a", true),
+        ("mv -- ~/docs/a .", true),
+        ("mv -St . ~/docs/a .", true),
+        ("nice mv -t . ~/docs/a", true),
+        ("mv a ../b", false),
+        ("mv -t ../b a c", false),
+        ("mv -ft ../b a", false),
+        ("mv -t../b a", false),
+        ("mv --target-directory=../b a", false),
+        ("mv --target-dir ../b a", false),
+        ("mv a -t ../b", false),
+        ("mv -- a ../b", false),
+        ("mv -v --backup=t a ../b", false),
+    ] {
+        assert_eq!(has_reason(line, "risk-removes-vital"), expected, "{line}");
+    }
+}
+
+#[test]
 fn a_command_may_run_in_the_folder_that_an_option_names() {
     for line in [
         "env -C / rm -rf tmp",
