@@ -208,8 +208,7 @@ impl<'a> WordAnalyzer<'a> {
         match kind {
             OptionValueKind::Name if is_plain_name(value) => {}
             OptionValueKind::Text => {}
-            // In a format of git, `%G` runs a program that checks signatures.
-            OptionValueKind::Format if !value.contains("%G") => {}
+            OptionValueKind::Format if is_understood_git_format(value) => {}
             OptionValueKind::Path => self.check_and_add_path(value)?,
             OptionValueKind::Name | OptionValueKind::Format => {
                 return Err(self.unknown_word_error(if taken == 2 { value } else { word }));
@@ -253,6 +252,70 @@ impl<'a> WordAnalyzer<'a> {
     fn unknown_word_error(&self, word: &str) -> AnalysisError {
         AnalysisError::UnknownWord { word: word.to_owned(), program: self.program.words.join(" ") }
     }
+}
+
+/// Returns whether git runs no program for a format. For example, git runs a program that checks
+/// signatures for `%G?`, and a name may stand for a format in the configuration.
+fn is_understood_git_format(format: &str) -> bool {
+    const NAMES: &[&str] =
+        &["oneline", "short", "medium", "full", "fuller", "reference", "email", "raw", "mboxrd"];
+    let text = ["format:", "tformat:"].iter().find_map(|prefix| format.strip_prefix(prefix));
+    if text.is_none() && !format.contains('%') {
+        return NAMES.contains(&format);
+    }
+    let mut rest = text.unwrap_or(format);
+    while let Some((_, after)) = rest.split_once('%') {
+        let Some(after) = after_git_placeholder(after) else { return false };
+        rest = after;
+    }
+    true
+}
+
+/// Returns the text after a placeholder of a git format. `text` begins after the `%`. Returns
+/// `None` if the placeholder is not understood.
+///
+/// If git does not understand a placeholder, it reads the text after the `%` as a format. The text
+/// in parentheses is therefore not skipped, and a sign before a second `%` is not understood.
+fn after_git_placeholder(text: &str) -> Option<&str> {
+    // Placeholders of one letter, and the second letters of other placeholders.
+    const LETTERS: &str = "BDHNPSTbdefhmnpst";
+    const PAIRS: &[(char, &str)] =
+        &[('a', "DEILNdehilnrst"), ('c', "DEILNdehilnrst"), ('g', "DENdens")];
+    const WORDS: &[&str] = &[
+        "(decorate",
+        "(trailers",
+        "<(",
+        "<|(",
+        ">(",
+        "><(",
+        ">>(",
+        ">|(",
+        "C(",
+        "Cblue",
+        "Cgreen",
+        "Cred",
+        "Creset",
+        "w(",
+    ];
+    if let Some(rest) = text.strip_prefix('%') {
+        return Some(rest);
+    }
+    let text = text.strip_prefix(['+', '-', ' ']).unwrap_or(text);
+    if let Some(rest) = WORDS.iter().find_map(|word| text.strip_prefix(word)) {
+        return Some(rest);
+    }
+    let mut letters = text.chars();
+    let first = letters.next()?;
+    if LETTERS.contains(first) {
+        return Some(letters.as_str());
+    }
+    let second = letters.next()?;
+    if first == 'x' {
+        let is_code = second.is_ascii_hexdigit() && letters.next()?.is_ascii_hexdigit();
+        return is_code.then_some(letters.as_str());
+    }
+    let (_, seconds) = PAIRS.iter().find(|(letter, _)| *letter == first)?;
+    seconds.contains(second).then_some(letters.as_str())
 }
 
 /// Returns whether a word is an option or a cluster of short options. A single `-` is not an
@@ -335,8 +398,6 @@ mod tests {
             ("git blame -Sx a.rs", 2, Some("-Sx")),
             ("git blame -L 1,2 src/a.rs", 2, None),
             ("git log --oneline -5 --format=%h main..feature -- src", 2, None),
-            ("git log --pretty='format:%h %s'", 2, None),
-            ("git log '--format=%G?'", 2, Some("--format=%G?")),
             ("git log --show-signature", 2, Some("--show-signature")),
             ("git diff --output=x", 2, Some("--output")),
             ("git diff --outpu=x", 2, Some("--outpu")),
@@ -394,6 +455,36 @@ mod tests {
             ("LS", 0, Some("LS")),
             // If both operands of `diff` are folders, `diff` follows the links in them.
             ("diff a b", 1, Some("diff a")),
+        ] {
+            assert_eq!(analysis_error(line, held).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_listed_placeholders_of_git_formats_are_understood() {
+        for (line, held, expected) in [
+            ("git log --pretty='format:%h %s'", 2, None),
+            ("git log '--format=%G?'", 2, Some("--format=%G?")),
+            ("git log '--format=%+G?'", 2, Some("--format=%+G?")),
+            ("git log '--format=% GK'", 2, Some("--format=% GK")),
+            ("git show '--pretty=%-G?'", 2, Some("--pretty=%-G?")),
+            ("git log '--pretty=tformat:%h %GG'", 2, Some("--pretty=tformat:%h %GG")),
+            ("git log '--format=%h%'", 2, Some("--format=%h%")),
+            ("git log '--format=%Z'", 2, Some("--format=%Z")),
+            ("git log '--format=%++G?'", 2, Some("--format=%++G?")),
+            ("git log '--format=%(describe)'", 2, Some("--format=%(describe)")),
+            ("git log '--format=%+%G?'", 2, Some("--format=%+%G?")),
+            ("git log '--format=%C(%G?)'", 2, Some("--format=%C(%G?)")),
+            ("git log '--format=%w(%G?)'", 2, Some("--format=%w(%G?)")),
+            ("git log '--format=%xG?'", 2, Some("--format=%xG?")),
+            ("git log '--format=%x2%G?'", 2, Some("--format=%x2%G?")),
+            ("git log '--format=%aG'", 2, Some("--format=%aG")),
+            ("git log --format=mine", 2, Some("--format=mine")),
+            ("git log --pretty=fuller --format=oneline", 2, None),
+            ("git log '--format=%h %an <%ae> %ad %s%n%b%x09%x1f%%'", 2, None),
+            ("git log '--format=%C(yellow)%h%Creset %Cred%+d %<(20,trunc)%an %>|(9)%s'", 2, None),
+            ("git log '--format=%H%x00%P%x00%aI %cI%(trailers:key=a)%w(72,1,2)%B'", 2, None),
+            ("git log '--pretty=format:'", 2, None),
         ] {
             assert_eq!(analysis_error(line, held).as_deref(), expected, "{line}");
         }
