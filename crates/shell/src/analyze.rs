@@ -452,6 +452,9 @@ mod tests {
             ("cargo test --package a -q", 3, None),
             ("cargo test -q --config x", 3, Some("--config")),
             ("/usr/bin/ls -l", 1, None),
+            ("/p/tools/ls -l", 1, Some("/p/tools/ls -l")),
+            ("/p/tools/ls ls -l", 1, Some("/p/tools/ls ls")),
+            ("/p/usr/bin/ls -l", 1, Some("/p/usr/bin/ls -l")),
             ("LS", 0, Some("LS")),
             // If both operands of `diff` are folders, `diff` follows the links in them.
             ("diff a b", 1, Some("diff a")),
@@ -517,6 +520,22 @@ mod tests {
             ("/tmp/cat a", None),
         ] {
             assert_eq!(allowable_prefix_len(&words(line)), held, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_program_in_a_folder_of_the_project_may_run_files_of_the_project() {
+        for (line, expected) in [
+            ("cat a", false),
+            ("/usr/bin/cat a", false),
+            ("/p/tools/cat a", true),
+            ("/p/tools/cat cat", true),
+            ("/usr/bin/../p/cat a", true),
+            ("/p/bin/git status", true),
+            ("cargo test", true),
+            ("make", true),
+        ] {
+            assert_eq!(crate::may_run_project_files(&words(line)), expected, "{line}");
         }
     }
 

@@ -100,20 +100,17 @@ pub fn programs() -> &'static [Program] {
     PROGRAMS
 }
 
-/// Returns the longest entry whose words are the first words of a command.
+/// Returns the longest entry whose words are the first words of a command. A program in a folder
+/// that is not a folder of the system has no entry.
 pub(crate) fn find_program(command: &[String]) -> Option<&'static Program> {
+    let (program, args) = command.split_first()?;
+    let name = system_program_name(program)?;
     let follows = |program: &&Program| {
-        let named = command.first().map(|program| base_name(program)).into_iter();
-        let words = named.chain(command.iter().skip(1).map(String::as_str));
+        let words = [name].into_iter().chain(args.iter().map(String::as_str));
         command.len() >= program.words.len()
             && words.zip(program.words).all(|(word, known)| word == *known)
     };
     PROGRAMS.iter().filter(follows).max_by_key(|program| program.words.len())
-}
-
-/// Returns the name of a program without its folder.
-fn base_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// Returns the name of a program without the folder of the system that contains it. Returns `None`
@@ -129,7 +126,8 @@ pub(crate) fn system_program_name(program: &str) -> Option<&str> {
 const SYSTEM_FOLDERS: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
 
 /// Returns whether a command may run files of the project: scripts, tests, hooks. The result is
-/// also true for every program that is not in the table.
+/// also true for every program that is not in the table, and for a program in a folder that is not a
+/// folder of the system.
 #[must_use]
 pub fn may_run_project_files(command: &[String]) -> bool {
     find_program(command).is_none_or(|program| program.starts.contains(&"."))
