@@ -125,6 +125,9 @@ struct ShellParser<'a> {
     /// Whether it is unclear if the command succeeded. This is the case if the command is negated,
     /// or if it is a part of a pipe, which runs in a subshell.
     is_success_unclear: bool,
+    /// Whether the command contains `&>`. A plain `sh` ends the command at the `&`, and runs the
+    /// words after the target as another command.
+    has_combined_redirect: bool,
     /// Heredocs whose bodies begin on the next line.
     heredocs: Vec<Heredoc>,
 }
@@ -141,6 +144,7 @@ impl<'a> ShellParser<'a> {
             has_prefix: is_begun,
             is_after_and: is_chained,
             is_success_unclear: is_doubtful,
+            has_combined_redirect: false,
             heredocs,
         };
         if depth > MAX_COMMAND_DEPTH { Err(ParseFailure::TooDeep) } else { Ok(reader) }
@@ -243,6 +247,7 @@ impl<'a> ShellParser<'a> {
     fn end_command(&mut self) -> Result<(), ParseFailure> {
         let command = take(&mut self.current);
         self.has_prefix = false;
+        self.has_combined_redirect = false;
         let mut is_any = command != SimpleCommand::default();
         for heredoc in self.heredocs.iter_mut().filter(|heredoc| heredoc.command_index.is_none()) {
             heredoc.command_index = Some(self.parts.len());
@@ -293,6 +298,9 @@ impl<'a> ShellParser<'a> {
         let is_number = source.bytes().all(|byte| byte.is_ascii_digit());
         if is_number && self.rest.starts_with(['<', '>']) {
             return Ok(());
+        }
+        if self.has_combined_redirect {
+            return Err(ParseFailure::Unclear);
         }
         if self.is_for_or_select_head() && matches!(source, "do" | "{") {
             // `for a do …` iterates over the script's arguments.
@@ -390,6 +398,8 @@ impl<'a> ShellParser<'a> {
     /// operators; in this case, the result is [`ParseFailure::Unclear`].
     fn parse_condition(&mut self) -> Result<(), ParseFailure> {
         let mut open = 0;
+        // A plain `sh` skips the text after `&&`, because it finds no program `[[`.
+        let mut is_skipped = false;
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
             let is_or = self.eat("||");
@@ -397,10 +407,14 @@ impl<'a> ShellParser<'a> {
                 return Err(ParseFailure::Unclear);
             }
             let is_operator = is_or || self.eat("&&");
+            is_skipped = if is_operator { !is_or } else { is_skipped };
             match self.peek() {
                 _ if is_operator => {}
                 None | Some(';' | '#') => return Err(ParseFailure::Unclear),
                 Some('&' | '|') if open == 0 => return Err(ParseFailure::Unclear),
+                Some('<' | '>') if !is_skipped && !self.is_process_substitution() => {
+                    return Err(ParseFailure::Unclear);
+                }
                 Some(letter @ ('(' | ')' | '<' | '>' | '&' | '|'))
                     if !self.is_process_substitution() =>
                 {

@@ -22,6 +22,9 @@ impl ShellParser<'_> {
             return Err(ParseFailure::Unclear);
         };
         self.has_prefix = true;
+        let is_combined = operator.starts_with('&');
+        // A plain `sh` runs the command in the background.
+        self.is_success_unclear |= is_combined;
         self.skip_blanks();
         let before = self.rest;
         let target = self.parse_nonempty_word()?;
@@ -55,6 +58,7 @@ impl ShellParser<'_> {
             "<" | "<&" => self.current.reads.push(target),
             _ => self.current.writes.push(target),
         }
+        self.has_combined_redirect |= is_combined;
         Ok(())
     }
 

@@ -55,7 +55,7 @@ fn a_line_is_split_into_the_commands_that_run() {
         ("while ! a; do b; done; until c; do d; done", &["a", "b", "c", "d"]),
         ("for x in a b; do c $x; done", &["for x in a b", "c ?$x"]),
         ("a() { b; }; function c { d; }; function e() ( f )", &["b", "d", "f"]),
-        ("[[ -f a && b > c || ( d < e ) ]] && f", &["f"]),
+        ("[[ -f a && b > c && ( d < e ) ]] && f", &["f"]),
         ("[ -f a ] && b", &["[ -f a ]", "b"]),
         ("for x do a; done; for x { b; }", &["for x", "a", "for x", "b"]),
         ("select x in a; do b; done", &["select x in a", "b"]),
@@ -83,7 +83,7 @@ fn expansions_are_marked_and_their_commands_are_found() {
         ("a <(b) >(c)", &["b", "c", "a ?<() ?<()"]),
         ("a < <(b)", &["b", "a <?<()"]),
         ("a * ?b [c] {d,e} {} ~ f=~ g~", &["a ?* ??b ?[c] ?{d,e} {} ?~ ?f=~ g~"]),
-        ("a $'b\\\\\\nc' $\"d$e\"", &["a b\\\nc ?d$e"]),
+        ("a $'b\\\\\\nc' $\"d$e\" $\"f\"", &["a ?b\\\nc ?d$e ?f"]),
         ("a '$b' \\$c \"\\$d\" '*'", &["a $b $c $d *"]),
         ("$a b", &["?$a b"]),
     ] {
@@ -95,6 +95,8 @@ fn expansions_are_marked_and_their_commands_are_found() {
 fn redirections_are_distinguished_from_words() {
     for (line, commands) in [
         ("a > b >>c 2> d &> e &>>f >| g >&h <> i", &["a >b >c >d >e >f >g >h >i"][..]),
+        ("a &> b; c &>>d 2>&1 | e &> f && g", &["a >b", "c >d", "e >f", "g"]),
+        ("if a &> b; then c; fi", &["a >b", "c"]),
         ("a 2>&1 >&- 1>&2 <&0 < b 3< c", &["a <b <c"]),
         ("> a", &[" >a"]),
         ("(a) > b", &["a", " >b"]),
@@ -122,6 +124,7 @@ fn subshells_and_chain_ends_are_marked() {
         ("a && b; c", "a &&, b, ;, c"),
         ("a && b | c || d && e", "a &&, b, c, ;, d &&, e, ;"),
         ("a && b & c", "a &&, b, ;, c"),
+        ("a &> b && c", "a, c, ;"),
         ("! a && b && c", "a, b &&, c, ;"),
         ("a | b && c && (d | e) && f", "a, b, c &&, (, d, e, ), f, ;"),
         ("a &&\nb\nc", "a &&, ;, b, c"),
@@ -239,6 +242,25 @@ fn unclear_lines_are_rejected() {
         "a=()b c",
         "a=(b)'c' d",
         "a=(b)<(c) d",
+    ] {
+        assert_eq!(split(line), Err(ParseFailure::Unclear), "{line:?}");
+    }
+}
+
+#[test]
+fn lines_that_a_plain_shell_splits_in_another_way_are_rejected() {
+    for line in [
+        "[[ a > b ]]",
+        "[[ a < b ]]",
+        "[[ a && b || -c > d ]]",
+        "[[ a && b || ( -c > d ) && e ]]",
+        "[[ ! a > b ]]",
+        "a &> b c",
+        "a &>> b c",
+        "a &>b <(c)",
+        "a &> b > c d",
+        "&> a b",
+        "(a) &> b c",
     ] {
         assert_eq!(split(line), Err(ParseFailure::Unclear), "{line:?}");
     }

@@ -100,8 +100,12 @@ impl ShellParser<'_> {
                 self.bump();
                 return self.parse_ansi_quoted(word);
             }
-            // `$"…"` is a translated string. It is parsed like `"…"`.
-            Some('"') if !is_quoted => return Ok(()),
+            // `$"…"` is a translated string. It is parsed like `"…"`. In a plain `sh`, the text
+            // begins with a `$`.
+            Some('"') if !is_quoted => {
+                word.expands = true;
+                return Ok(());
+            }
             // `$[…]` is an obsolete syntax of arithmetic.
             Some('[') => return Err(ParseFailure::Unclear),
             _ => word.text.push('$'),
@@ -206,8 +210,12 @@ impl ShellParser<'_> {
     /// Parses up to the end of `$'…'`. The result is [`ParseFailure::Unclear`] if the text contains
     /// an escape that is not supported, e.g. a numeric escape, or an escaped `'`, which ends the
     /// text in a plain `sh`.
+    ///
+    /// The word counts as expanding, because in a plain `sh` the text begins with a `$`, and
+    /// contains the escapes unchanged.
     fn parse_ansi_quoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
         word.is_quoted = true;
+        word.expands = true;
         loop {
             match self.next().ok_or(ParseFailure::Unclear)? {
                 '\'' => return Ok(()),

@@ -401,3 +401,29 @@ fn variables_are_found_at_each_position_of_a_program() {
         assert!(has_reason(line, "risk-unknown-program"), "{line}");
     }
 }
+
+#[test]
+fn a_text_that_a_plain_shell_reads_in_another_way_is_not_trusted() {
+    for (line, key) in [
+        ("echo &>/dev/null rm $HOME/precious", "risk-unclear"),
+        ("echo &>>/dev/null rm ~/precious", "risk-unclear"),
+        ("[[ x > ~/file ]]", "risk-unclear"),
+        ("cd build &> log && rm -rf *", "risk-removes-vital"),
+        ("eval $'#; rm -rf ~'", "risk-unknown-code"),
+        ("eval $'echo \"\\\"\"; rm -rf ~ #\"'", "risk-unknown-code"),
+        ("sh -c $\"#; rm -rf ~\"", "risk-unknown-code"),
+        ("$'rm' a", "risk-unknown-program"),
+    ] {
+        assert!(has_reason(line, key), "{line}: {:?}", find(line).reasons);
+    }
+    for line in [
+        "cargo build &> log",
+        "if command -v jq &>/dev/null; then jq . a; fi",
+        "make &>> log || tail log",
+        "[[ -f a && b > c ]] && cat a",
+        "sort -t $'\\t' -k2 a && grep $'\\t' a",
+        "git commit -m $'a\\n\\nb'",
+    ] {
+        assert_eq!(find(line).reasons, [], "{line}");
+    }
+}
