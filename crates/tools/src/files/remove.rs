@@ -21,7 +21,7 @@ use acp_types::{FileChange, Operation, diff};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::encoding::DecodedText;
 use crate::files::entry_fingerprint::EntryFingerprint;
-use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
+use crate::files::state::undo_entry::{Backup, FileOperation, MovedEntry, UndoEntry};
 use crate::files::system::{Dir, FileKind};
 use crate::files::workspace::open::{self, EntryPath};
 use crate::files::workspace::{Workspace, WorkspacePath};
@@ -358,12 +358,32 @@ impl ExistingEntry {
         workspace: &Workspace,
         to: &EntryPath,
     ) -> Result<(), ToolError> {
+        let moved = self.to_moved_entry(workspace)?;
         let made = self.move_creating_dirs(workspace, to)?;
         let made = made.iter().map(|at| FileOperation::CreatedDirectory(at.path().to_owned()));
         let (from, to) = (self.entry.path.path().to_owned(), to.path.path().to_owned());
-        let deeds = made.chain([FileOperation::Moved { from, to }]).collect();
+        let deeds = made.chain([FileOperation::Moved { from, to, moved }]).collect();
         workspace.undo_store().push(UndoEntry::new(deeds));
         Ok(())
+    }
+
+    /// Returns the entry in the form in which an undo of a move recognises it.
+    pub(in crate::files) fn to_moved_entry(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<Option<MovedEntry>, ToolError> {
+        let EntryFingerprint { kind, hash, .. } = self.fingerprint;
+        Ok(match kind {
+            FileKind::File => Some(MovedEntry::File(hash)),
+            FileKind::Link => Some(MovedEntry::Link(hash)),
+            FileKind::Directory => {
+                let EntryPath { parent, name, path, .. } = &self.entry;
+                let id = workspace.open_dir(parent)?.entry_id(name);
+                let (_, number) = id.map_err(|error| workspace.explain_io_error(path, &error))?;
+                Some(MovedEntry::Directory(number))
+            }
+            FileKind::Special => None,
+        })
     }
 
     /// Moves the entry. Returns the directories that were created for it.

@@ -531,9 +531,12 @@ impl UndoAction {
                 require_free_name(workspace, &to, freed, REASON_NAME_TAKEN)?;
                 Self::Restore { to, before: before.clone() }
             }
-            FileOperation::Moved { from, to } => {
+            FileOperation::Moved { from, to, moved } => {
                 let found =
                     Box::new(inspect_entry(workspace, &workspace.locate_without_following(to)?)?);
+                if moved.is_some() && *moved != found.to_moved_entry(workspace)? {
+                    return Err(UndoObstacle::Skipped(REASON_CHANGED));
+                }
                 let to = EntryPath::resolve_without_following(
                     workspace,
                     &workspace.locate_without_following(from)?,

@@ -15,7 +15,7 @@ use super::KeptFile;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
-use crate::files::state::undo_entry::{FileOperation, ModeChange, UndoEntry};
+use crate::files::state::undo_entry::{FileOperation, ModeChange, MovedEntry, UndoEntry};
 use crate::files::system::{mode_bits, read_to_cap};
 use crate::files::undo;
 use crate::files::workspace::Workspace;
@@ -84,7 +84,7 @@ impl<'a> Forecast<'a> {
             FileOperation::Deleted { path, backup } => {
                 self.set_place(self.real_path(path), store.backup_path(backup));
             }
-            FileOperation::Moved { from, to } => {
+            FileOperation::Moved { from, to, .. } => {
                 self.move_back(&self.real_path(to), self.real_path(from));
             }
             FileOperation::CreatedDirectory(path) => {
@@ -123,7 +123,7 @@ impl<'a> Forecast<'a> {
     /// Returns the reason if an operation cannot be undone. The reason is the key of a message.
     fn find_obstacle(&self, operation: &FileOperation) -> Result<Option<&'static str>, ToolError> {
         let is_forecast = match operation {
-            FileOperation::Moved { from, to } => {
+            FileOperation::Moved { from, to, .. } => {
                 self.is_forecast(&self.real_path(from)) || self.is_forecast(&self.real_path(to))
             }
             FileOperation::Replaced { path, .. } => self.is_forecast(&self.followed_path(path)),
@@ -152,10 +152,14 @@ impl<'a> Forecast<'a> {
             FileOperation::Deleted { path, .. } => {
                 self.find_obstacle_at_name(&self.real_path(path), undo::REASON_NAME_TAKEN)
             }
-            FileOperation::Moved { from, to } => match self.exists(&self.real_path(to)) {
+            FileOperation::Moved { from, to, moved } => match self.exists(&self.real_path(to)) {
                 false => Some(undo::REASON_GONE),
-                true => self
-                    .find_obstacle_at_name(&self.real_path(from), undo::REASON_FORMER_NAME_TAKEN),
+                true => self.find_difference_of_moved(&self.real_path(to), *moved).or_else(|| {
+                    self.find_obstacle_at_name(
+                        &self.real_path(from),
+                        undo::REASON_FORMER_NAME_TAKEN,
+                    )
+                }),
             },
         })
     }
@@ -169,6 +173,24 @@ impl<'a> Forecast<'a> {
                 Ok(bytes) if ContentHash::of_bytes(&bytes) == expected => None,
                 _ => Some(undo::REASON_CHANGED),
             },
+        }
+    }
+
+    fn find_difference_of_moved(
+        &self,
+        path: &Path,
+        moved: Option<MovedEntry>,
+    ) -> Option<&'static str> {
+        let found = self.place(path)?.symlink_metadata().ok()?;
+        let is_readable = found.len() <= MAX_WHOLE_FILE_BYTES;
+        match moved? {
+            // The hash of a large file is not the hash of its bytes.
+            MovedEntry::File(hash) if is_readable || !found.is_file() => {
+                self.find_difference(path, hash)
+            }
+            MovedEntry::File(_) => None,
+            MovedEntry::Link(hash) => self.find_difference_of_link(path, hash),
+            MovedEntry::Directory(_) => (!found.is_dir()).then_some(undo::REASON_CHANGED),
         }
     }
 

@@ -194,7 +194,7 @@ impl<'a> Comparison<'a> {
                     self.open_parent(path).and_then(|dir| EntryFingerprint::compute(&dir, name));
                 !found.is_ok_and(|found| found.hash == *hash_after)
             }
-            FileOperation::Moved { from, to } if to == **path => {
+            FileOperation::Moved { from, to, .. } if to == **path => {
                 let file = |entry: &SnapshotEntry| {
                     let EntryMetadata { kind, file_id, bytes, modified, .. } = entry.metadata;
                     (kind == FileKind::File).then_some((file_id, bytes, modified))

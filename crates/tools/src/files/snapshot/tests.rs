@@ -558,7 +558,7 @@ fn a_change_after_the_change_of_another_call_is_only_named() {
     fs::rename(test.path("h"), test.path("moved-h")).unwrap();
     let moved = [("e", "moved"), ("f", "moved-f"), ("h", "moved-h")];
     let moved = moved.map(|(from, to)| (test.path(from), test.path(to)));
-    let moved = moved.map(|(from, to)| FileOperation::Moved { from, to });
+    let moved = moved.map(|(from, to)| FileOperation::Moved { from, to, moved: None });
     let created = FileOperation::Created {
         path: test.path("large"),
         hash_after: ContentHash::of_bytes(&large),

@@ -62,6 +62,9 @@ pub(crate) enum FileOperation {
         from: PathBuf,
         #[serde(with = "path_as_text")]
         to: PathBuf,
+        /// The moved entry. `None` in the entries of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        moved: Option<MovedEntry>,
     },
     /// A file was replaced or removed, and no backup of the file exists.
     Unrecoverable {
@@ -74,6 +77,19 @@ pub(crate) enum FileOperation {
         folder: PathBuf,
         cause: UnrecordedCause,
     },
+}
+
+/// The entry that a call moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum MovedEntry {
+    /// A file, with the hash of its `EntryFingerprint`.
+    File(ContentHash),
+    /// A link, with the hash of its target.
+    Link(ContentHash),
+    /// A directory, with its inode number. The number of the device is not stored, because it may
+    /// differ after a restart of the system. The content of the directory may change.
+    Directory(u64),
 }
 
 /// The reason why the changes of a command were not recorded.

@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
     use crate::files::content_hash::ContentHash;
-    use crate::files::state::undo_entry::{Backup, ModeChange, UnrecordedCause};
+    use crate::files::state::undo_entry::{Backup, ModeChange, MovedEntry, UnrecordedCause};
 
     /// Records the bytes of each write.
     struct WriteLog<'a>(&'a mut Vec<String>);
@@ -244,7 +244,11 @@ mod tests {
                 folder: path.clone(),
                 cause: UnrecordedCause::TooManyChanges,
             },
-            FileOperation::Moved { from: path.clone(), to: path.clone() },
+            FileOperation::Moved {
+                from: path.clone(),
+                to: path.clone(),
+                moved: Some(MovedEntry::File(hash_after)),
+            },
             FileOperation::Unrecoverable { path },
         ]
     }
@@ -305,14 +309,17 @@ mod tests {
         let replaced = format!(
             r#"{{"path":"{path}","backup":{{"name":7,"bytes":3,"mode":420}},"hashAfter":{hash}}}"#
         );
+        let moved = format!(r#"{{"from":"{path}","to":"{path}"}}"#);
         let line = format!(
-            r#"{{"added":{{"number":1,"entry":{{"prompt":2,"operations":[{{"replaced":{replaced}}}]}}}}}}"#
+            r#"{{"added":{{"number":1,"entry":{{"prompt":2,"operations":[{{"replaced":{replaced}}},{{"moved":{moved}}}]}}}}}}"#
         );
         let path = PathBuf::from(path);
         fs::write(folder.path().join(LOG_FILE), line).unwrap();
         let backup = Backup { name: "7".into(), bytes: 3, mode: Some(0o644) };
         let hash_after = ContentHash::of_bytes(b"x");
-        let operations = vec![FileOperation::Replaced { path, backup, hash_after, modes: None }];
+        let moved = FileOperation::Moved { from: path.clone(), to: path.clone(), moved: None };
+        let operations =
+            vec![FileOperation::Replaced { path, backup, hash_after, modes: None }, moved];
         let entries = read(folder.path()).unwrap().entries;
         assert_eq!(entries, [(1, UndoEntry { prompt: 2, ..UndoEntry::new(operations) })]);
     }
