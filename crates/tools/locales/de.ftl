@@ -87,6 +87,7 @@ thousands = .
 outside = Außerhalb der Projektordner: { $path }
 no-sandbox = Er läuft ohne Sandbox: { $reason }.
 outside-sandbox = Er läuft außerhalb der Sandbox. Grund: { $why }
+typing-outside-sandbox = Der Befehl läuft außerhalb der Sandbox, deshalb wird vor jeder Eingabe gefragt.
 outside-sandbox-stopped = Er läuft außerhalb der Sandbox, die ihn vielleicht aufgehalten hat ({ $line }). Grund: { $why }
 connects = Der Befehl will sich mit { $host } verbinden.
 connects-upstream = Der Befehl will sich mit { $host } verbinden, über den Proxy aus deiner Umgebung.

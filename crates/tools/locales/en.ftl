@@ -87,6 +87,7 @@ thousands = ,
 outside = Outside of the project folders: { $path }
 no-sandbox = It runs without a sandbox: { $reason }.
 outside-sandbox = It runs outside of the sandbox. Reason: { $why }
+typing-outside-sandbox = The command runs outside of the sandbox, so typing into it needs permission each time.
 outside-sandbox-stopped = It runs outside of the sandbox, which may have stopped it ({ $line }). Reason: { $why }
 connects = The command wants to connect to { $host }.
 connects-upstream = The command wants to connect to { $host }, by the proxy that your environment names.

@@ -75,6 +75,8 @@ pub(crate) struct CommandInfo {
     /// The handle to type input into the command's terminal. `None` if the command accepts no
     /// input.
     pub(crate) input: Option<CommandInput>,
+    /// Whether the command runs in the sandbox.
+    pub(crate) is_sandboxed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -345,6 +347,7 @@ mod tests {
             timeout: None,
             stop: stop.clone(),
             input: None,
+            is_sandboxed: false,
         };
         let running = Box::pin(async move {
             let ended = stop.run_until_cancelled(pending::<()>()).await;

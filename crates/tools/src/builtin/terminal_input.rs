@@ -12,6 +12,8 @@ use super::terminal::background::{self, find_command};
 use crate::builtin::terminal::risks;
 use crate::error::{ErrorCode, ToolError};
 use crate::limits::{BACKGROUND_START_WAIT, MAX_TERMINAL_INPUT_BYTES};
+use crate::note::Note;
+use crate::sandbox::CommandIsolation;
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
     ToolPreview, run_on_blocking_thread,
@@ -104,7 +106,14 @@ impl Tool for TerminalInput {
             Ok(risks::assess_terminal_input(&line, home.as_deref(), &workspace))
         });
         let risks::RiskAssessment { effects, note } = judged.await?;
-        let notes = note.into_iter().collect();
+        // A person allowed only the line that started the command, so typing is another command.
+        let is_unconfined =
+            !command.info.is_sandboxed && !matches!(&*context.isolation, CommandIsolation::Off);
+        let (effects, outside) = match is_unconfined {
+            true => (effects.always_ask(), Some(Note::new("typing-outside-sandbox"))),
+            false => (effects, None),
+        };
+        let notes = note.into_iter().chain(outside).collect();
         Ok(ToolPreview { effects, notes, ..ToolPreview::new(Plan { id: command.id, text, input }) })
     }
 

@@ -71,6 +71,7 @@ pub(super) async fn run_local_command(
         timeout: command.timeout,
         stop: background.child_token(),
         input: (is_interactive && place.is_some()).then(CommandInput::default),
+        is_sandboxed: lease.is_some(),
     };
     let PreparedCommand { recording, mut running, detached } =
         prepare_command(command, folder, &job, invocation);

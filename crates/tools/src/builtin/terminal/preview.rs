@@ -205,6 +205,7 @@ async fn run_on_copies(
         timeout: command.timeout,
         stop: context.workspace.background_commands().child_token(),
         input: None,
+        is_sandboxed: true,
     };
     let PreparedCommand { recording, mut running, .. } =
         prepare_command(command, plan.cwd_handle.clone(), &job, invocation);

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::TestSession;
 use crate::limits::{MAX_BACKGROUND_ENDED_KEPT, MAX_BACKGROUND_RUNNING, MAX_TERMINAL_INPUT_BYTES};
+use crate::sandbox::CommandIsolation;
 
 /// Maximum duration of a step of a test. A step that takes longer fails the test.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -304,6 +305,29 @@ async fn a_command_that_waits_for_input_moves_to_the_background() {
     let end = typed
         + &stage.call_text("terminal_output", json!({ "id": "bg-1", "wait_ms": 60_000 })).await;
     assert!(end.contains("hello Ann"), "{end}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn typing_into_a_command_outside_of_the_sandbox_always_asks() {
+    let mut stage = TestSession::new();
+    let args = json!({ "command": "read -r x", "tty": true, "background": true });
+    stage.call_text("terminal", args).await;
+    let reason = "no namespaces".to_owned();
+    for (isolation, asks) in
+        [(CommandIsolation::Off, false), (CommandIsolation::Unavailable { reason }, true)]
+    {
+        let context = stage.context.clone().with_command_isolation(isolation);
+        let (id, name) = (ToolCallId::new(format!("typing-{asks}")), "terminal_input");
+        let cancel = CancellationToken::new();
+        let open = stage
+            .registry
+            .announce_call(&stage.session, &id, &"t".into(), name, &context, &cancel)
+            .unwrap();
+        let args = json!({ "id": "bg-1", "text": "a\n" });
+        let mut call = stage.registry.prepare_call(name, args, &context);
+        let preview = call.preview(open.handle()).await.unwrap();
+        assert_eq!(preview.effects.is_always_asked(), asks);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
