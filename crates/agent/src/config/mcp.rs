@@ -87,7 +87,7 @@ impl McpServerSection {
         passwords.for_each(secrets::add_to_redact);
         let transport = match (&self.command, &self.url) {
             (Some(command), None) if self.is_without_url() => McpTransport::Stdio {
-                command: command.clone(),
+                command: absolute_command(command, folder),
                 args: self.args.clone(),
                 env: self.variables(env),
                 cwd: self.cwd.as_ref().map(|cwd| folder.join(cwd)),
@@ -181,4 +181,15 @@ impl McpServerSection {
         };
         self.headers_env.iter().filter_map(header).collect()
     }
+}
+
+/// Joins a relative path of a program to `folder`. Without this, the path would name a file in the
+/// project folder, and every project could supply that file. A name without `/` is searched in
+/// `PATH`.
+fn absolute_command(command: &str, folder: &Path) -> String {
+    if !command.contains('/') || Path::new(command).is_absolute() {
+        return command.to_owned();
+    }
+    // Only environment variables of valid UTF-8 are read, so the path of `folder` is UTF-8.
+    folder.join(command).to_string_lossy().into_owned()
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use acp_mcp::McpTransport;
 use pretty_assertions::assert_eq;
 
 use super::{Config, ConfigRow, Flags, config_file_path};
@@ -334,6 +335,26 @@ key_env = 'KEY'
     }
     let rows = config.display_rows();
     assert!(!format!("{rows:?}").contains("k-123"), "{rows:?}");
+}
+
+#[test]
+fn a_relative_path_of_a_server_is_relative_to_the_configuration_folder() {
+    for (command, expected) in [
+        ("./tools/srv", "/c/./tools/srv"),
+        ("tools/srv", "/c/tools/srv"),
+        ("../srv", "/c/../srv"),
+        ("/opt/srv", "/opt/srv"),
+        ("srv", "srv"),
+    ] {
+        let file = format!("[mcp_servers.a]\ncommand = '{command}'\ncwd = 'work'\n");
+        let config = config(&file, &[], Flags::default()).unwrap();
+        let McpTransport::Stdio { command, cwd, .. } = &config.mcp_servers[0].value.transport
+        else {
+            panic!("{config:?}");
+        };
+        assert_eq!(command, expected);
+        assert_eq!(cwd.as_deref(), Some(Path::new("/c/work")));
+    }
 }
 
 #[test]
