@@ -195,7 +195,7 @@ impl Config {
         for provider in Provider::ALL {
             env_vars::override_base_url(provider, providers.entry(provider).or_default(), env);
         }
-        inherit_openai_settings(&mut providers);
+        let openai_servers = inherit_openai_settings(&mut providers);
         for (provider, of) in &mut providers {
             file.check_value(of.base_url.as_ref(), |url| check_base_url(url))?;
             file.check_value(of.key_env.as_ref(), |name| check_variable_name(name))?;
@@ -203,7 +203,11 @@ impl Config {
             if let Some(ca_file) = &mut of.ca_file {
                 ca_file.value = file.folder().join(&ca_file.value);
             }
-            of.key = env_vars::find_provider_key(*provider, of, env);
+            let is_separate =
+                *provider == Provider::OpenAiResponses && openai_servers == OpenAiServers::Separate;
+            if of.key_env.is_some() || !is_separate {
+                of.key = env_vars::find_provider_key(*provider, of, env);
+            }
         }
         let check_spec = |name: &String| check_model_spec(name).map_err(|error| error.to_string());
         file.check_value(model.as_ref(), check_spec)
@@ -278,20 +282,34 @@ impl Config {
     }
 }
 
+/// Whether OpenAI's two dialects have the same server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OpenAiServers {
+    Shared,
+    Separate,
+}
+
 /// Copies each setting of OpenAI's first dialect to the second dialect, if the second dialect does
 /// not have the setting. Both dialects belong to one account at one server. If the second dialect
-/// has a different URL, its key and certificates stay separate.
-fn inherit_openai_settings(providers: &mut BTreeMap<Provider, ProviderConfig>) {
+/// has a different URL, its key and certificates stay separate, and the default variables do not
+/// apply to it, because they contain the key of the first dialect.
+fn inherit_openai_settings(providers: &mut BTreeMap<Provider, ProviderConfig>) -> OpenAiServers {
     let openai = providers.entry(Provider::OpenAi).or_default();
     let (base_url, key_env) = (openai.base_url.clone(), openai.key_env.clone());
     let ca_file = openai.ca_file.clone();
     let responses = providers.entry(Provider::OpenAiResponses).or_default();
-    let address = |url: &Option<SourcedValue<String>>| url.as_ref().map(|url| url.value.clone());
-    if responses.base_url.is_none() || address(&responses.base_url) == address(&base_url) {
-        responses.base_url = responses.base_url.take().or(base_url);
-        responses.key_env = responses.key_env.take().or(key_env);
-        responses.ca_file = responses.ca_file.take().or(ca_file);
+    let address = |url: &Option<SourcedValue<String>>| {
+        let url = url.as_ref().map_or("https://api.openai.com", |url| url.value.as_str());
+        let url = url.trim_end_matches('/');
+        url.strip_suffix("/v1").unwrap_or(url).to_owned()
+    };
+    if responses.base_url.is_some() && address(&responses.base_url) != address(&base_url) {
+        return OpenAiServers::Separate;
     }
+    responses.base_url = responses.base_url.take().or(base_url);
+    responses.key_env = responses.key_env.take().or(key_env);
+    responses.ca_file = responses.ca_file.take().or(ca_file);
+    OpenAiServers::Shared
 }
 
 /// Returns `$XDG_CONFIG_HOME/callboard/config.toml`, or else the same file below `~/.config`.

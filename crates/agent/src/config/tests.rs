@@ -134,13 +134,35 @@ fn openais_second_dialect_inherits_missing_settings_from_the_first() {
         ("ca_file = '/b.pem'", &variables, "https://a/v1", Some("A_KEY"), Some("/b.pem")),
         ("base_url = 'https://a/v1'", &variables, "https://a/v1", Some("A_KEY"), Some("/a.pem")),
         // A key is never sent to another server.
-        ("base_url = 'https://b/v1'", &variables, "https://b/v1", Some("OPENAI_API_KEY"), None),
+        ("base_url = 'https://b/v1'", &variables, "https://b/v1", None, None),
+        (
+            "base_url = 'https://b/v1'\nkey_env = 'B_KEY'",
+            &variables,
+            "https://b/v1",
+            Some("B_KEY"),
+            None,
+        ),
     ] {
         let config = config(&format!("{OPENAI}{own}"), variables, Flags::default()).unwrap();
         let of = |name: &str| shown_row(&config, &format!("providers.openai-responses.{name}"));
         assert_eq!(of("base_url").map(|(value, _)| value).as_deref(), Some(url), "{own}");
         assert_eq!(of("key").map(|(_, source)| source).as_deref(), key, "{own}");
         assert_eq!(of("ca_file").map(|(value, _)| value).as_deref(), ca_file, "{own}");
+    }
+}
+
+#[test]
+fn openais_default_key_is_sent_only_to_openais_server() {
+    for (text, key) in [
+        ("", Some("OPENAI_API_KEY")),
+        ("base_url = 'http://other/v1'", None),
+        ("base_url = 'https://api.openai.com/v1/'", Some("OPENAI_API_KEY")),
+    ] {
+        let file = format!("[providers.openai-responses]\n{text}\n");
+        let config = config(&file, &[("OPENAI_API_KEY", "sk-mine")], Flags::default()).unwrap();
+        let key_of = |name: &str| shown_row(&config, &format!("providers.{name}.key"));
+        assert_eq!(key_of("openai-responses").map(|(_, source)| source).as_deref(), key, "{text}");
+        assert!(key_of("openai").is_some(), "{text}");
     }
 }
 
