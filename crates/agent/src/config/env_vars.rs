@@ -2,7 +2,7 @@
 
 use callboard_models::provider::{ApiKey, Provider, ProviderSettings};
 
-use super::{ProviderConfig, SourcedValue, ValueSource};
+use super::{ProviderConfig, SourcedValue, ValueSource, check_base_url};
 use crate::secrets;
 
 /// Returns the value of a variable. A variable with an empty value counts as unset.
@@ -26,7 +26,9 @@ pub(super) fn env_secret(
     found
 }
 
-/// Overrides the base URL of the file with the base URL from the environment.
+/// Overrides the base URL of the file with the base URL from the environment. `OLLAMA_HOST` is
+/// meant for the server itself, so an unusable value is logged and ignored: it must not prevent
+/// the use of other providers.
 pub(super) fn override_base_url(
     provider: Provider,
     configured: &mut ProviderConfig,
@@ -37,6 +39,11 @@ pub(super) fn override_base_url(
         // `OLLAMA_HOST` may omit parts of the URL.
         let read = ProviderSettings::from_env(provider, "", env.iter().cloned());
         url.value = read.ok().and_then(|settings| settings.base_url).unwrap_or(url.value);
+        let is_host = url.source == ValueSource::Variable("OLLAMA_HOST".to_owned());
+        if is_host && check_base_url(&url.value).is_err() {
+            tracing::warn!("OLLAMA_HOST is not the address of a server, and is ignored");
+            return;
+        }
         configured.base_url = Some(url);
     }
 }

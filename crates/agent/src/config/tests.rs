@@ -115,6 +115,20 @@ fn each_provider_has_a_table_that_variables_override() {
 }
 
 #[test]
+fn an_unusable_ollama_host_is_ignored() {
+    let file = "[providers.ollama]\nbase_url = 'http://box:1'\n";
+    for (host, url, source) in [
+        ("not a host", "http://box:1", "/c/config.toml:2"),
+        ("::", "http://[::1]:11434", "OLLAMA_HOST"),
+        ("\"127.0.0.1:11434\"", "http://127.0.0.1:11434", "OLLAMA_HOST"),
+    ] {
+        let config = config(file, &[("OLLAMA_HOST", host)], Flags::default()).unwrap();
+        let shown = shown_row(&config, "providers.ollama.base_url");
+        assert_eq!(shown, Some(pair(url, source)), "{host}");
+    }
+}
+
+#[test]
 fn a_variable_named_in_the_file_replaces_the_default_variables() {
     let text = "[providers.openai]\nkey_env = 'A_KEY'\n";
     let config = config(text, &[("OPENAI_API_KEY", "sk-other")], Flags::default()).unwrap();

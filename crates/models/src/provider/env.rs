@@ -1,6 +1,7 @@
 //! Reads settings from the usual environment variables of each provider.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use super::{ApiKey, Provider, ProviderSettings, ToolCalling};
 
@@ -102,10 +103,14 @@ impl ProviderSettings {
 const OLLAMA_PORT: &str = "11434";
 
 /// Parses an address in the way Ollama parses `OLLAMA_HOST`: each part is optional, and loopback
-/// replaces a wildcard address.
+/// replaces a wildcard address. Like Ollama, accepts quotes around the address, and an IPv6 address
+/// without brackets.
 pub(super) fn parse_ollama_host(host: &str) -> String {
+    let host = host.trim().trim_matches(['"', '\'']);
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
     let (rest, path) = rest.split_once('/').map_or((rest, ""), |(rest, path)| (rest, path));
+    let bracketed = rest.parse::<Ipv6Addr>().map(|address| format!("[{address}]"));
+    let rest = bracketed.as_deref().unwrap_or(rest);
     let (name, port) = match rest.rsplit_once(':') {
         // The colons of an IPv6 address are inside brackets.
         Some((name, port)) if !port.contains(']') => (name, port),
@@ -193,6 +198,12 @@ mod tests {
             ("https://box/proxy/", "https://box:443/proxy"),
             ("[::1]", "http://[::1]:11434"),
             ("[::]:80", "http://[::1]:80"),
+            ("::", "http://[::1]:11434"),
+            ("::1", "http://[::1]:11434"),
+            ("fe80::2", "http://[fe80::2]:11434"),
+            ("http://::1/x", "http://[::1]:80/x"),
+            ("\"127.0.0.1:11434\"", "http://127.0.0.1:11434"),
+            ("'box'", "http://box:11434"),
         ] {
             assert_eq!(parse_ollama_host(host), url, "{host}");
         }
