@@ -30,7 +30,7 @@ use crate::limits::MAX_CONFIG_FILE_BYTES;
 use crate::{secrets, user_folders};
 
 pub(crate) use edit::{add_mcp_server, remove_mcp_server};
-use file::{ConfigFile, SessionsSection};
+use file::{ConfigFile, ParsedConfig, SessionsSection};
 use mcp::McpServerSection;
 use positive_number::PositiveNumber;
 pub(crate) use rows::ConfigRow;
@@ -177,6 +177,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let file = ConfigFile::new(path, text);
         let written = file.parse(text)?;
+        check_general_values(&file, &written)?;
         let variable = |name: &str| env_vars::env_value(env, name);
         let mode = match (flags.mode, variable("CALLBOARD_MODE").or(written.mode)) {
             (Some(value), _) => SourcedValue { value, source: ValueSource::Flag("--mode") },
@@ -209,9 +210,7 @@ impl Config {
                 of.key = env_vars::find_provider_key(*provider, of, env);
             }
         }
-        let check_spec = |name: &String| check_model_spec(name).map_err(|error| error.to_string());
-        file.check_value(model.as_ref(), check_spec)
-            .map_err(|error| ConfigError { is_unknown_model: true, ..error })?;
+        check_model(&file, model.as_ref())?;
         let command_preview = match written.terminal.preview {
             Some(preview) => file.convert_value(preview, |id| parse_command_preview(&id))?,
             None => SourcedValue { value: PreviewSetting::default(), source: ValueSource::Default },
@@ -280,6 +279,21 @@ impl Config {
         // `merge_sources` inserts an entry for each provider.
         &self.providers[&provider]
     }
+}
+
+/// Checks the values of the file that flags and variables override. An invalid value is an error
+/// even if it is overridden now, because the next start may use it.
+fn check_general_values(file: &ConfigFile, written: &ParsedConfig) -> Result<(), ConfigError> {
+    let check_mode = |id: &String| PermissionMode::parse(id).map(drop);
+    file.check_value(written.mode.as_ref(), |id| check_mode(id).ok_or_else(unknown_mode_message))?;
+    check_model(file, written.model.as_ref())?;
+    file.check_value(written.locale.as_ref(), |locale| check_locale(locale))
+}
+
+fn check_model(file: &ConfigFile, model: Option<&SourcedValue<String>>) -> Result<(), ConfigError> {
+    let check_spec = |name: &String| check_model_spec(name).map_err(|error| error.to_string());
+    file.check_value(model, check_spec)
+        .map_err(|error| ConfigError { is_unknown_model: true, ..error })
 }
 
 /// Whether OpenAI's two dialects have the same server.

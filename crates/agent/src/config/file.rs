@@ -73,9 +73,11 @@ impl ConfigFile {
         }
         toml::from_str(text).map_err(|error| {
             let source = ValueSource::File(error.span().map_or(text.len(), |span| span.start));
-            // Only the short message of the parser's error is used. The full error quotes the file,
-            // and the file may contain a key.
-            self.error_at_source(&source, error.message().replace('\n', ", "))
+            // The full error quotes the file, and the file may contain a key. The short message
+            // may quote a value.
+            let written = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+            let message = without_quoted_value(error.message(), written);
+            self.error_at_source(&source, message.replace('\n', ", "))
         })
     }
 
@@ -122,5 +124,21 @@ impl ConfigFile {
     /// Returns the folder to which paths in the file are relative.
     pub(super) fn folder(&self) -> &Path {
         self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
+    }
+}
+
+/// Returns the message of an error without the quoted value, which may be a key. `written` is the
+/// text at the location of the error. The names of keys stay in the message: a name is written
+/// without quotes, unlike a string.
+fn without_quoted_value(message: &str, written: &str) -> String {
+    let kinds = ["unknown variant", "invalid type", "invalid value", "invalid length"];
+    let kind = kinds.into_iter().find(|kind| message.starts_with(kind));
+    let is_name = message.strip_prefix("unknown variant `").is_some_and(|rest| {
+        !written.is_empty() && rest.strip_prefix(written).is_some_and(|rest| rest.starts_with('`'))
+    });
+    match (kind, message.rsplit_once("expected ")) {
+        (Some(kind), Some((_, expected))) if !is_name => format!("{kind}, expected {expected}"),
+        (Some(kind), None) if !is_name => kind.to_owned(),
+        _ => message.to_owned(),
     }
 }

@@ -201,6 +201,14 @@ fn errors_name_the_location_and_never_contain_a_key() {
         ("[providers.openai]\nbase_url = 'example.org/v1'", &[], ":2:", "base_url"),
         ("[providers.openai]\nbase_url = 'ftp://example.org'", &[], ":2:", "base_url"),
         ("[providers.openai]\n\ntools = 'none'", &[], ":3:", "`json_schema`"),
+        ("[providers.openai]\ntools = 'sk-1234567890'", &[], ":2:", "expected `native`"),
+        ("[providers.openai]\ntools = \"sk-1234567890\"", &[], ":2:", "expected `native`"),
+        ("[providers.openai]\nmodels = 'sk-1234567890'", &[], ":2:", "invalid type, expected"),
+        ("[providers.openai]\ncontext_tokens = 'sk-1234567890'", &[], ":2:", "whole number"),
+        ("[sessions]\nenabled = 'sk-1234567890'", &[], ":2:", "expected a boolean"),
+        ("mode = 'yolo'", &[("CALLBOARD_MODE", "ask")], ":1:", "`ask`, "),
+        ("model = 'gpt'", &[("CALLBOARD_MODEL", "direct")], ":1:", "unknown model `gpt`"),
+        ("locale = 'fr'", &[("CALLBOARD_LOCALE", "de")], ":1:", "locale must be one of"),
         ("[providers.openai]\ncontext_tokens = 0", &[], ":2:", "at least 1"),
         ("[providers.openai]\nmodels = []", &[], ":2:", "models"),
         ("", &[("CALLBOARD_MODE", "yolo")], "CALLBOARD_MODE:", "`ask`, "),
@@ -213,6 +221,9 @@ fn errors_name_the_location_and_never_contain_a_key() {
         assert!(error.starts_with(&place) && error.contains(says), "{text}: {error}");
         assert!(!error.contains("sk-1234") && !error.contains('\n'), "{text}: {error}");
     }
+    let flags = Flags { mode: Some(PermissionMode::Ask), ..Flags::default() };
+    let overridden = config("mode = 'yolo'", &[], flags).unwrap_err();
+    assert!(overridden.starts_with(&format!("{FILE}:1: mode must be")), "{overridden}");
     let flags = Flags { model: Some("gpt".to_owned()), ..Flags::default() };
     let of_flag = Config::merge_sources(None, "", &[], flags).unwrap_err();
     assert!(of_flag.is_flag_error(), "{of_flag}");
@@ -247,14 +258,11 @@ fn the_file_sets_the_positive_limits_for_stored_sessions() {
     assert_eq!(shown_row(&set, "sessions.keep_days"), Some(pair("7", "/c/config.toml:2")));
     assert_eq!(shown_row(&set, "sessions.max_bytes"), Some(pair("1000", "/c/config.toml:3")));
     for (wrong, expected) in [
-        ("keep_days = 0", "/c/config.toml:2: invalid value: integer `0`, expected a whole number"),
-        (
-            "max_bytes = -1",
-            "/c/config.toml:2: invalid value: integer `-1`, expected a whole number",
-        ),
+        ("keep_days = 0", "/c/config.toml:2: invalid value, expected a whole number"),
+        ("max_bytes = -1", "/c/config.toml:2: invalid value, expected a whole number"),
         (
             "max_bytes = '1 GB'",
-            "/c/config.toml:2: invalid type: string \"1 GB\", expected a whole number of at least 1",
+            "/c/config.toml:2: invalid type, expected a whole number of at least 1",
         ),
         ("keep_day = 1", "/c/config.toml:2: unknown field `keep_day`"),
     ] {
