@@ -218,7 +218,7 @@ fn registration_failed(error: &AuthError) -> McpLoginError {
 
 /// Sends the first request of a connection without a token. Returns the status of the response. If
 /// the server refuses the request, also returns the header with the challenge.
-async fn ask_for_challenge(
+pub(super) async fn ask_for_challenge(
     url: &str,
     headers: &[(String, String)],
 ) -> Result<(StatusCode, Option<String>), McpLoginError> {

@@ -254,6 +254,20 @@ async fn parallel_calls_renew_a_token_once_before_it_ends() {
 }
 
 #[tokio::test]
+async fn a_login_whose_metadata_only_the_challenge_names_is_renewed() {
+    let (server, store) = (TestServer::start("hidden"), Arc::default());
+    let mut config = config(&server.url, &store);
+    let headers = vec![("X-Tenant".to_owned(), "a".to_owned())];
+    config.transport = McpTransport::Http { url: server.url.clone(), headers };
+    log_in(&config).await.0.unwrap();
+    let running = connect(&config).await.unwrap();
+    server.post("/expire").await;
+    assert_eq!(call(&running.connection_for_calls(&config), 1).await, [""; 0]);
+    assert_eq!(server.count("refresh").await, 1);
+    running.end().await;
+}
+
+#[tokio::test]
 async fn fifty_requests_share_one_refresh() {
     let (server, store, config, running) = logged_in().await;
     running.end().await;

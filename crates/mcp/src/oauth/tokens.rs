@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::timeout;
 
 use super::discovery::{AuthorizationServer, discover, failed};
+use super::flow::ask_for_challenge;
 use super::stored::{StoredLogin, blocking};
 use crate::config::McpServerConfig;
 use crate::limits::TOKEN_REFRESH_TIMEOUT;
@@ -21,6 +22,8 @@ use crate::login::McpLogin;
 pub(crate) struct ServerLogin {
     server: String,
     url: String,
+    /// The configured headers of requests to the server.
+    headers: Vec<(String, String)>,
     login: Option<McpLogin>,
     /// Whether the configuration itself has an `Authorization` header.
     has_own_header: bool,
@@ -85,6 +88,7 @@ impl ServerLogin {
         Self {
             server: config.name.clone(),
             url: url.to_owned(),
+            headers: headers.to_vec(),
             login: config.login.clone(),
             has_own_header: headers
                 .iter()
@@ -230,7 +234,11 @@ impl ServerLogin {
             return Err(RefreshError::Ended);
         }
         let other = |error: &dyn std::fmt::Display| RefreshError::Failed(error.to_string());
-        let mut server = discover(&self.url, None).await.map_err(|error| other(&error))?;
+        // The address of the metadata may be only in the challenge, as for the login itself.
+        let challenge = ask_for_challenge(&self.url, &self.headers).await;
+        let (_, challenge) = challenge.map_err(|error| other(&error))?;
+        let server = discover(&self.url, challenge.as_deref()).await;
+        let mut server = server.map_err(|error| other(&error))?;
         let client_id = stored.credentials.client_id.clone();
         let configured = login.client.as_ref().filter(|client| client.id == client_id);
         // The refresh token must not be sent to another authorization server, or to another address

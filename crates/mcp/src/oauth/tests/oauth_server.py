@@ -22,6 +22,12 @@ counts = {}
 received = []
 codes = {}
 access, refresh = set(), set()
+# With "hidden", only the challenge names the metadata, and only to requests with a header.
+HIDDEN_PATHS = (
+    "/.well-known/oauth-protected-resource/mcp",
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/oauth-authorization-server/mcp",
+)
 # Number of requests that must arrive before all of them are refused together.
 held = {"wanted": 0, "waiting": 0}
 
@@ -55,6 +61,8 @@ class Handler(BaseHTTPRequestHandler):
 
     @property
     def issuer(self):
+        if "hidden" in behaviours:
+            return self.base + "/hidden"
         return self.base + "/renamed" if "renamed" in behaviours else self.base
 
     def answer(self, status, body=None, headers=()):
@@ -81,7 +89,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(200, {"counts": counts, "received": received})
         elif "silent" in behaviours and url.path.startswith("/.well-known/"):
             self.answer(404)
-        elif url.path == "/.well-known/oauth-protected-resource/mcp":
+        elif "hidden" in behaviours and url.path in HIDDEN_PATHS:
+            self.answer(404)
+        elif url.path in ("/.well-known/oauth-protected-resource/mcp", "/hidden-metadata"):
             named = "http://10.1.2.3:1" if "private" in behaviours else self.issuer
             if "foreign" in behaviours:
                 named = self.base + "/x/.well-known/oauth-authorization-server"
@@ -208,7 +218,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def challenge(self):
         metadata = f"{self.base}/.well-known/oauth-protected-resource/mcp"
-        if "silent" in behaviours:
+        if "hidden" in behaviours:
+            metadata = self.base + "/hidden-metadata"
+        if "silent" in behaviours or "hidden" in behaviours and "X-Tenant" not in self.headers:
             return [("WWW-Authenticate", "Bearer")]
         return [("WWW-Authenticate", f'Bearer resource_metadata="{metadata}", scope="use"')]
 
