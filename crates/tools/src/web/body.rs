@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use flate2::write::MultiGzDecoder;
+use flate2::write::GzDecoder;
 
 /// The beginning of a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct BodyCollector {
 
 enum Decoder {
     Identity(BoundedBuffer),
-    Gzip(Box<MultiGzDecoder<BoundedBuffer>>),
+    Gzip(Box<GzipDecoder>),
 }
 
 impl BodyCollector {
@@ -38,7 +38,7 @@ impl BodyCollector {
         let buffer = BoundedBuffer { bytes: Vec::new(), max, is_full: false };
         let decoder = match content_encoding.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Decoder::Identity(buffer),
-            "gzip" | "x-gzip" => Decoder::Gzip(Box::new(MultiGzDecoder::new(buffer))),
+            "gzip" | "x-gzip" => Decoder::Gzip(Box::new(GzipDecoder::new(buffer))),
             _ => {
                 let reason = "it is compressed in a way that was not requested";
                 return Err(BodyError(reason.to_owned()));
@@ -72,6 +72,7 @@ impl BodyCollector {
     }
 
     /// Returns the collected bytes. `is_complete` states whether the end of the body was received.
+    /// A response without any bytes has an empty body, whatever its content encoding is.
     ///
     /// # Errors
     ///
@@ -80,13 +81,14 @@ impl BodyCollector {
         if let Decoder::Gzip(decoder) = &mut self.decoder
             && let Err(error) = decoder.try_finish()
             && is_complete
-            && !decoder.get_ref().is_full
+            && self.received > 0
+            && !decoder.buffer().is_full
         {
             return Err(BodyError(format!("it cannot be decompressed ({error})")));
         }
         let buffer = match &mut self.decoder {
             Decoder::Identity(buffer) => buffer,
-            Decoder::Gzip(decoder) => decoder.get_mut(),
+            Decoder::Gzip(decoder) => decoder.member.get_mut(),
         };
         let is_truncated = !is_complete || buffer.is_full;
         Ok(Body { bytes: std::mem::take(&mut buffer.bytes), is_truncated })
@@ -95,13 +97,64 @@ impl BodyCollector {
     fn buffer(&self) -> &BoundedBuffer {
         match &self.decoder {
             Decoder::Identity(buffer) => buffer,
-            Decoder::Gzip(decoder) => decoder.get_ref(),
+            Decoder::Gzip(decoder) => decoder.buffer(),
+        }
+    }
+}
+
+/// Decompresses the members of a gzip body, one after the other. Bytes after a member that do not
+/// begin another member are ignored, e.g. padding.
+struct GzipDecoder {
+    member: GzDecoder<BoundedBuffer>,
+    has_complete_member: bool,
+    /// Whether all further bytes are ignored.
+    ignores_rest: bool,
+}
+
+impl GzipDecoder {
+    fn new(buffer: BoundedBuffer) -> Self {
+        Self { member: GzDecoder::new(buffer), has_complete_member: false, ignores_rest: false }
+    }
+
+    fn buffer(&self) -> &BoundedBuffer {
+        self.member.get_ref()
+    }
+
+    /// Returns whether the current bytes come after a member, and do not begin another member.
+    fn is_after_members(&self) -> bool {
+        self.has_complete_member && self.member.header().is_none()
+    }
+
+    fn write_all(&mut self, mut received: &[u8]) -> io::Result<()> {
+        while !received.is_empty() && !self.ignores_rest {
+            match self.member.write(received) {
+                // The member is complete.
+                Ok(0) => {
+                    self.member.try_finish()?;
+                    let buffer = std::mem::take(self.member.get_mut());
+                    self.member = GzDecoder::new(buffer);
+                    self.has_complete_member = true;
+                }
+                Ok(written) => received = &received[written..],
+                Err(_) if self.is_after_members() => self.ignores_rest = true,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Decompresses the remaining bytes. Returns an error if the last member is incomplete.
+    fn try_finish(&mut self) -> io::Result<()> {
+        match self.member.try_finish() {
+            Err(_) if self.is_after_members() => Ok(()),
+            finished => finished,
         }
     }
 }
 
 /// A buffer with a maximum size. A write that exceeds this size fails, but the bytes that fit are
 /// kept.
+#[derive(Default)]
 struct BoundedBuffer {
     bytes: Vec<u8>,
     max: usize,

@@ -65,6 +65,23 @@ fn compressed_data_without_content_is_bounded_too() {
 }
 
 #[test]
+fn a_compressed_body_may_be_empty_or_end_with_padding() {
+    assert_eq!(collect("gzip", &[], 9), Ok(body(b"", false)));
+    assert_eq!(collect("gzip", &[b""], 9), Ok(body(b"", false)));
+    let compressed = gzip(b"abcde");
+    for padding in [b"\0\0\0".as_slice(), b"padding", b"\x1f", &[0; 40]] {
+        let padded = [&compressed, padding].concat();
+        assert_eq!(collect("gzip", &[&padded], 99), Ok(body(b"abcde", false)));
+        let bytes: Vec<_> = padded.iter().map(std::slice::from_ref).collect();
+        assert_eq!(collect("gzip", &bytes, 99), Ok(body(b"abcde", false)));
+    }
+    // The text of a second member would be missing.
+    let cut = [compressed.as_slice(), &compressed[..compressed.len() - 4]].concat();
+    let error = collect("gzip", &[&cut], 99).unwrap_err();
+    assert!(error.starts_with("it cannot be decompressed ("), "{error}");
+}
+
+#[test]
 fn broken_and_unknown_encodings_are_errors() {
     let compressed = gzip(b"abcde");
     let unknown = "it is compressed in a way that was not requested";
