@@ -1,6 +1,7 @@
 //! The media type of a response, and how the response is shown.
 
 use callboard_process::binary_kind;
+use encoding_rs::Encoding;
 
 /// The value of a field `Content-Type`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,9 +80,10 @@ impl MediaType {
     /// Returns how a body is shown. A body that is declared as text but contains binary data counts
     /// as binary.
     pub(crate) fn representation_of(&self, body: &[u8]) -> Representation {
-        // A body with a declared charset is not checked, because UTF-16 contains zero bytes like a
-        // binary file.
-        let is_binary = self.charset.is_none() && binary_kind(body).is_some();
+        // A body with a declared charset or a byte order mark is not checked, because UTF-16 contains
+        // zero bytes like a binary file.
+        let has_mark = Encoding::for_bom(body).is_some();
+        let is_binary = self.charset.is_none() && !has_mark && binary_kind(body).is_some();
         match self.representation() {
             // An HTML page with NUL characters is not binary. Some generators copy this character
             // from the documented source code.
@@ -91,7 +93,7 @@ impl MediaType {
             }
             Some(known) => known,
             None if begins_with_html(body) => Representation::Html,
-            None if binary_kind(body).is_none() => Representation::Text,
+            None if has_mark || binary_kind(body).is_none() => Representation::Text,
             None => Representation::Binary,
         }
     }

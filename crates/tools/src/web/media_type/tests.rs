@@ -42,6 +42,10 @@ fn bodies_decide_where_the_type_does_not() {
         ("text/html", b"<p>", Html),
         ("text/html", b"<!doctype html><p>\0", Html),
         ("text/html", b"<p>\0", Binary),
+        ("text/plain", b"\xff\xfeh\0i\0", Text),
+        ("text/plain", b"\xfe\xff\0h\0i", Text),
+        ("text/html", b"\xff\xfe<\0p\0>\0", Html),
+        ("", b"\xff\xfeh\0i\0", Text),
     ] {
         let found = MediaType::parse(value).representation_of(body);
         assert_eq!(found, representation, "{value}");
