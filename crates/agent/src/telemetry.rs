@@ -10,7 +10,7 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets, filter_fn};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, ParseError, Targets, filter_fn};
 use tracing_subscriber::layer::{Filter, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt};
@@ -33,11 +33,9 @@ pub(crate) struct Telemetry {
 /// Standard output is reserved for protocol messages, so the log and panics are written to standard
 /// error.
 pub(crate) fn start_telemetry() -> Telemetry {
-    let filter: Box<dyn Filter<Registry> + Send + Sync> =
-        match EnvFilter::try_from_env("CALLBOARD_LOG") {
-            Ok(filter) => Box::new(without_secrets(filter)),
-            Err(_) => Box::new(default_log_targets()),
-        };
+    let mut env = callboard_process::env::own_env();
+    let value = env.find_map(|(name, value)| (name == "CALLBOARD_LOG").then_some(value));
+    let (filter, error) = log_filter(value.as_deref());
     let layer = fmt::layer()
         .with_writer(log::redacting_stderr_writer)
         .with_ansi(std::io::stderr().is_terminal())
@@ -45,15 +43,31 @@ pub(crate) fn start_telemetry() -> Telemetry {
     log::install_redacting_panic_hook();
     let registry = tracing_subscriber::registry().with(layer);
     #[cfg(feature = "otlp")]
-    {
+    let telemetry = {
         let (spans, exporter) = otlp::create_export_layer();
         registry.with(spans).init();
         Telemetry { exporter: otlp::log_start_failure(exporter) }
-    }
+    };
     #[cfg(not(feature = "otlp"))]
-    {
+    let telemetry = {
         registry.init();
         Telemetry {}
+    };
+    if let Some(error) = error {
+        tracing::warn!("CALLBOARD_LOG is ignored, because it is no valid filter: {error}");
+    }
+    telemetry
+}
+
+type LogFilter = Box<dyn Filter<Registry> + Send + Sync>;
+
+/// Returns the filter of the log for a value of `CALLBOARD_LOG`. If the value is invalid, returns
+/// the default filter and the error.
+fn log_filter(value: Option<&str>) -> (LogFilter, Option<ParseError>) {
+    match value.map(EnvFilter::try_new) {
+        Some(Ok(filter)) => (Box::new(without_secrets(filter)), None),
+        Some(Err(error)) => (Box::new(default_log_targets()), Some(error)),
+        None => (Box::new(default_log_targets()), None),
     }
 }
 
@@ -87,6 +101,15 @@ mod tests {
     use tracing::Level;
 
     use super::*;
+
+    #[test]
+    fn an_invalid_filter_is_reported() {
+        for (value, is_reported) in
+            [(None, false), (Some("debug"), false), (Some("callboard=loud"), true)]
+        {
+            assert_eq!(log_filter(value).1.is_some(), is_reported, "{value:?}");
+        }
+    }
 
     #[test]
     fn logins_of_the_sdk_are_never_logged() {
