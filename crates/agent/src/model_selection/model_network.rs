@@ -19,11 +19,11 @@ pub(crate) trait ModelNetwork: Debug + Send + Sync + 'static {
         settings: ProviderSettings,
     ) -> BoxFuture<'static, Result<Vec<String>, ModelError>>;
 
-    /// Finds model servers on this machine, in order of preference. `ollama` is the configured URL
-    /// of Ollama, if there is one.
+    /// Finds model servers on this machine, in order of preference. `ollama` are the configured
+    /// settings of Ollama. The model in `ollama` is empty.
     fn find_local_servers(
         &self,
-        ollama: Option<String>,
+        ollama: ProviderSettings,
     ) -> BoxFuture<'static, Vec<ProviderSettings>>;
 }
 
@@ -48,13 +48,15 @@ impl ModelNetwork for HttpNetwork {
 
     fn find_local_servers(
         &self,
-        ollama: Option<String>,
+        ollama: ProviderSettings,
     ) -> BoxFuture<'static, Vec<ProviderSettings>> {
         Box::pin(async move {
             let mut servers = LocalServers::default();
-            if let Some(ollama) = ollama {
-                servers.ollama = ollama;
+            if let Some(url) = ollama.base_url {
+                servers.ollama = url;
             }
+            servers.ollama_key = ollama.key;
+            servers.ollama_ca_file = ollama.ca_file;
             servers.probe().await
         })
     }

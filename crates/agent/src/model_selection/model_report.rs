@@ -137,26 +137,28 @@ impl ModelSelector {
 
     /// Finds servers on this machine, in order of preference.
     pub(super) async fn find_local_servers(&self) -> Vec<ProviderSettings> {
-        let ollama = self.config.provider(Provider::Ollama).base_url.as_ref();
-        let found = self
-            .network
-            .find_local_servers(ollama.map(|url| without_trailing_slash(&url.value).to_owned()))
-            .await;
+        let ollama = self.config.provider(Provider::Ollama);
+        let base_url = ollama.base_url.as_ref();
+        let base_url = base_url.map(|url| without_trailing_slash(&url.value).to_owned());
+        let key = ollama.key.as_ref().map(|key| key.value.clone());
+        let access = ProviderAccess { base_url, key, login: None };
+        let ollama = self.build_provider_settings(Provider::Ollama, String::new(), &access);
+        let found = self.network.find_local_servers(ollama).await;
         found.into_iter().map(|found| self.apply_configuration(found)).collect()
     }
 
     /// Applies the configuration to a local server: configured values override the values that the
     /// server reported.
     fn apply_configuration(&self, found: ProviderSettings) -> ProviderSettings {
-        let ProviderSettings { provider, model, base_url, context_tokens, .. } = found;
+        let ProviderSettings { provider, model, base_url, key, context_tokens, .. } = found;
         let models = self.config.provider(provider).models.as_ref();
         // A local server with OpenAI's dialect has other models than OpenAI, so the models that are
         // configured for OpenAI do not apply.
         let named = models.filter(|_| provider == Provider::Ollama);
         let named = named.and_then(|named| named.value.first()).unwrap_or(&model);
         let reported = context_tokens.filter(|_| *named == model);
-        let open = ProviderAccess { base_url, key: None, login: None };
-        let mut settings = self.build_provider_settings(provider, named.clone(), &open);
+        let access = ProviderAccess { base_url, key, login: None };
+        let mut settings = self.build_provider_settings(provider, named.clone(), &access);
         settings.context_tokens = settings.context_tokens.or(reported);
         settings
     }

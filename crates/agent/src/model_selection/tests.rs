@@ -58,10 +58,14 @@ impl ModelNetwork for FakeNetwork {
 
     fn find_local_servers(
         &self,
-        ollama: Option<String>,
+        ollama: ProviderSettings,
     ) -> BoxFuture<'static, Vec<ProviderSettings>> {
-        self.with(|state| state.asked.push(format!("local {}", ollama.unwrap_or_default())));
-        ready(self.with(|state| state.local.clone())).boxed()
+        let ProviderSettings { base_url, key, .. } = ollama;
+        self.with(|state| state.asked.push(format!("local {}", base_url.unwrap_or_default())));
+        let mut local = self.with(|state| state.local.clone());
+        let found = local.iter_mut().filter(|found| found.provider == Provider::Ollama);
+        found.for_each(|found| found.key.clone_from(&key));
+        ready(local).boxed()
     }
 }
 
@@ -221,6 +225,14 @@ const CASES: &[SelectionCase] = &[
         answer: "openai/first http://h/v1 ",
         why: Some("because OPENAI_BASE_URL names its server"),
         asked: &["models of openai"],
+        ..BASE
+    },
+    SelectionCase {
+        env: &[("OLLAMA_API_KEY", "l-key")],
+        login: None,
+        answer: "ollama/llama http://127.0.0.1:11434 l-key",
+        why: Some("because it answers at http://127.0.0.1:11434"),
+        asked: &["local "],
         ..BASE
     },
     SelectionCase {
