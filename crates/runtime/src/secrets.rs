@@ -3,19 +3,20 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
 
 use acp_lifecycle::{Secrets, SessionHandle};
 use callboard_process::env::{is_secret, url_password};
+
+use crate::lock::lock;
 
 /// The secrets that all sessions redact, including open sessions. Clones share the same secrets.
 #[derive(Clone)]
 pub struct LiveSecrets(Arc<SharedSecrets>);
 
 struct SharedSecrets {
-    /// Number of changes after the start.
-    generation: AtomicUsize,
+    /// The open sessions, which receive each change.
+    sessions: Mutex<Vec<Weak<SessionHandle>>>,
     /// The secrets. The environment is searched for secrets when they are first needed, so that
     /// `initialize` does not wait for the search.
     known: LazyLock<RwLock<KnownSecrets>, InitSecretsFn>,
@@ -36,7 +37,7 @@ impl LiveSecrets {
     pub fn from_env(env: impl IntoIterator<Item = (String, String)> + Send + 'static) -> Self {
         let make = move || RwLock::new(KnownSecrets { all: env_secrets(env), learnt: Vec::new() });
         let known = LazyLock::new(Box::new(make) as InitSecretsFn);
-        Self(Arc::new(SharedSecrets { generation: AtomicUsize::new(0), known }))
+        Self(Arc::new(SharedSecrets { sessions: Mutex::default(), known }))
     }
 
     /// Returns all secrets that are currently known to the agent.
@@ -45,8 +46,9 @@ impl LiveSecrets {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
-    /// Adds a secret that is used until the process ends, e.g. from the configuration. Open sessions
-    /// redact the secret, beginning with their next request to a model.
+    /// Adds a secret that is used until the process ends, e.g. from the configuration. When this
+    /// method returns, open sessions redact the secret. The caller must not hold the lock of a
+    /// session.
     pub fn add(&self, secret: &str) {
         self.update(|known| {
             if known.learnt.iter().all(|other| other != secret) {
@@ -57,7 +59,8 @@ impl LiveSecrets {
     }
 
     /// Adds a secret that may be replaced, or is used by one session only, e.g. an access token. If
-    /// there are too many, the [oldest are forgotten](Secrets::with_temporary_value).
+    /// there are too many, the [oldest are forgotten](Secrets::with_temporary_value). When this
+    /// method returns, open sessions redact the secret.
     pub fn add_temporary(&self, secret: &str) {
         self.update(|known| known.all = known.all.with_temporary_value(secret));
     }
@@ -68,10 +71,22 @@ impl LiveSecrets {
         self.update(|known| known.all = known.all.with_replaced_value(secret));
     }
 
+    /// Changes the secrets, and passes them to the open sessions. A renewed token may occur in the
+    /// result of the call that renewed it, so the sessions must not receive it later.
     fn update(&self, change: impl FnOnce(&mut KnownSecrets)) {
-        let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
-        change(&mut known);
-        self.0.generation.fetch_add(1, Ordering::Release);
+        change(&mut self.0.known.write().unwrap_or_else(PoisonError::into_inner));
+        let open: Vec<_> = {
+            let mut sessions = lock(&self.0.sessions);
+            sessions.retain(|session| session.strong_count() > 0);
+            sessions.iter().filter_map(Weak::upgrade).collect()
+        };
+        open.iter().for_each(|handle| self.pass_to_session(handle));
+    }
+
+    /// Reads the secrets while the session is locked, so that an older set never replaces a newer
+    /// one.
+    fn pass_to_session(&self, handle: &SessionHandle) {
+        handle.update(|session, _| session.set_secrets(self.current()));
     }
 }
 
@@ -90,31 +105,23 @@ fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
     Secrets::new(env.into_iter().filter_map(secret))
 }
 
-/// The secrets that one session redacts. Secrets that become known later are passed to the session.
+/// The secrets that one session redacts. While this value exists, the session receives secrets that
+/// become known later.
 pub(crate) struct SessionSecrets {
-    handle: SessionHandle,
-    live: LiveSecrets,
-    /// Generation of the secrets that the session redacts.
-    generation: AtomicUsize,
+    handle: Arc<SessionHandle>,
 }
 
 impl SessionSecrets {
-    pub(crate) fn new(handle: SessionHandle, live: LiveSecrets) -> Self {
-        Self { handle, live, generation: AtomicUsize::new(0) }
-    }
-
-    /// Passes the secrets to the session if they have changed since the last call of this method.
-    /// Otherwise, this method costs almost nothing.
-    pub(crate) fn apply_learnt_secrets(&self) {
-        let generation = self.live.0.generation.load(Ordering::Acquire);
-        if self.generation.swap(generation, Ordering::AcqRel) != generation {
-            self.handle.update(|session, _| session.set_secrets(self.live.current()));
-        }
+    pub(crate) fn new(handle: SessionHandle, live: &LiveSecrets) -> Self {
+        let handle = Arc::new(handle);
+        lock(&live.0.sessions).push(Arc::downgrade(&handle));
+        // Pass the secrets that became known before the session was registered.
+        live.pass_to_session(&handle);
+        Self { handle }
     }
 
     /// Returns all secrets that are currently known to the agent.
     pub(crate) fn current(&self) -> Secrets {
-        self.apply_learnt_secrets();
         self.handle.update(|session, _| session.secrets().clone())
     }
 

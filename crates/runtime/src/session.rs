@@ -241,7 +241,7 @@ impl Session {
                 .with_hints(tools.registry().hints()),
             tools,
             context: context.with_unsaved_text_backend(texts).with_terminal_backend(terminals),
-            secrets: SessionSecrets::new(handle.clone(), secrets),
+            secrets: SessionSecrets::new(handle.clone(), &secrets),
             handle,
             model_notice: None,
             rule_persister: keeper,

@@ -177,8 +177,8 @@ impl PromptRunner {
                     None => {
                         let show = |notice| turn::send_notice(&self.handle, notice);
                         self.tools.wait_for_servers(&token, show).await;
-                        let (secrets, told) = (&self.secrets, &mut self.model_notice);
-                        prepare_model_for_turn(options, &token, &self.handle, secrets, told).await;
+                        let told = &mut self.model_notice;
+                        prepare_model_for_turn(options, &token, &self.handle, told).await;
                         turn::run_turn(turn, &mut self.history, blocks).await
                     }
                 }
@@ -326,13 +326,12 @@ async fn forward_cancel(withdrawn: &RequestCancellation, turn: &CancellationToke
     std::future::pending::<()>().await;
 }
 
-/// Calls `prepare_for_turn` of the model and redacts secrets that the model learns. Shows the
-/// returned notice about the model, unless the last shown notice was the same.
+/// Calls `prepare_for_turn` of the model. Shows the returned notice about the model, unless the last
+/// shown notice was the same.
 async fn prepare_model_for_turn(
     options: &Arc<SessionOptions>,
     cancel: &CancellationToken,
     handle: &SessionHandle,
-    secrets: &SessionSecrets,
     told: &mut Option<String>,
 ) {
     let model = options.active_options().model;
@@ -340,7 +339,6 @@ async fn prepare_model_for_turn(
         found = model.prepare_for_turn() => found,
         () = cancel.cancelled() => None,
     };
-    secrets.apply_learnt_secrets();
     options.advertise_unrequested_changes();
     options.discover_models();
     if let Some(found) = found

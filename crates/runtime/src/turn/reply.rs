@@ -72,10 +72,7 @@ impl StreamedReply {
                 biased;
                 () = turn.cancel.cancelled() => reply.is_cancelled = true,
                 event = receive_event_when_writable(turn, &mut stream) => match event {
-                    Ok(event) => {
-                        turn.secrets.apply_learnt_secrets();
-                        reply.apply_event(event, turn);
-                    }
+                    Ok(event) => reply.apply_event(event, turn),
                     Err(error) => reply.error = Some(error),
                 },
             }

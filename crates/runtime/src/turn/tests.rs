@@ -268,7 +268,7 @@ impl TurnFixture {
             tools,
             context,
             surroundings,
-            secrets: SessionSecrets::new(handle.clone(), live.clone()),
+            secrets: SessionSecrets::new(handle.clone(), &live),
             live,
             handle,
             cancel,

@@ -127,7 +127,7 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
         context: &context,
         workspace_context: &WorkspaceContext::new(&context, SystemTime::now()),
         handle: &handle,
-        secrets: &SessionSecrets::new(handle.clone(), LiveSecrets::from_env(None)),
+        secrets: &SessionSecrets::new(handle.clone(), &LiveSecrets::from_env(None)),
         cancel: &cancel,
     };
     test(&turn).await;
