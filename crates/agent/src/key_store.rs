@@ -87,6 +87,28 @@ impl Login {
     }
 }
 
+/// The value of an entry in the keyring. The entry is written before the list of logins, so the list
+/// may still contain an older login to another server.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyringValue {
+    /// The only URL to which the key may be sent. `None` for the provider's own URL.
+    base_url: Option<String>,
+    key: String,
+}
+
+impl KeyringValue {
+    fn to_text(&self) -> Result<String, KeyError> {
+        serde_json::to_string(self).map_err(|_error| KeyError::new("the key cannot be stored"))
+    }
+
+    /// Parses a value. Earlier versions stored only the key, without the URL: returns `Err` with
+    /// this key.
+    fn parse(text: String) -> Result<Self, String> {
+        serde_json::from_str(&text).map_err(|_error| text)
+    }
+}
+
 /// The location of a stored key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyLocation {
@@ -148,7 +170,11 @@ impl KeyStore {
         if let Some(key) = &login.key {
             return Ok(Some(key.clone()));
         }
-        let key = self.keyring.read(name).map_err(KeyError)?;
+        let value = self.keyring.read(name).map_err(KeyError)?;
+        let key = value.and_then(|value| match KeyringValue::parse(value) {
+            Ok(value) => (value.base_url == login.base_url).then_some(value.key),
+            Err(key) => Some(key),
+        });
         Ok(key.as_deref().and_then(ApiKey::from_nonempty_text))
     }
 
@@ -171,7 +197,8 @@ impl KeyStore {
         // If there is no folder for the list of logins, the key must not be stored: a key in the
         // keyring would never be found again.
         self.folder()?;
-        let Err(why) = self.keyring.write(name, key.expose()) else {
+        let value = KeyringValue { base_url: base_url.clone(), key: key.expose().to_owned() };
+        let Err(why) = self.keyring.write(name, &value.to_text()?) else {
             let noted = self.save_login(name, Login::new(base_url, None));
             if noted.is_err() {
                 // The file may still contain an older login, perhaps for another server. If the new

@@ -8,7 +8,7 @@ use callboard_models::provider::{ApiKey, Provider};
 use pretty_assertions::assert_eq;
 
 use super::keyring::Keyring;
-use super::{KeyLocation, KeyStore, LOGIN_PROVIDERS, Login};
+use super::{KeyLocation, KeyStore, KeyringValue, LOGIN_PROVIDERS, Login};
 
 const SECRET: &str = "sk-0123456789";
 
@@ -32,7 +32,12 @@ impl FakeKeyring {
     }
 
     fn stored_keys(&self) -> Vec<String> {
-        self.keys.lock().unwrap().values().cloned().collect()
+        let keys = self.keys.lock().unwrap();
+        let key = |value: &String| match KeyringValue::parse(value.clone()) {
+            Ok(value) => value.key,
+            Err(key) => key,
+        };
+        keys.values().map(key).collect()
     }
 }
 
@@ -238,4 +243,21 @@ fn a_key_that_cannot_be_listed_does_not_stay_in_the_keyring() {
         .store_key(Provider::Gemini, None, ApiKey::from_nonempty_text(SECRET).unwrap())
         .unwrap_err();
     assert_eq!(keyring.stored_keys(), [""; 0]);
+}
+
+#[test]
+fn a_key_in_the_keyring_is_used_only_for_the_url_of_its_login() {
+    let (_home, store, keyring) = store_with_keyring();
+    write(&store, Provider::OpenAi, Some("http://old/v1"));
+    let noted = login(&store, Provider::OpenAi).unwrap();
+    // A later login has written its key, and ended before it wrote the list of logins.
+    let (_other_home, other, other_keyring) = store_with_keyring();
+    write(&other, Provider::OpenAi, Some("http://new/v1"));
+    let value = other_keyring.read(Provider::OpenAi.name()).unwrap().unwrap();
+    keyring.write(Provider::OpenAi.name(), &value).unwrap();
+    let refused = store.read_key(Provider::OpenAi, &noted).unwrap_err();
+    assert!(refused.to_string().contains("callboard login"), "{refused}");
+    // Earlier versions stored only the key.
+    keyring.write(Provider::OpenAi.name(), SECRET).unwrap();
+    assert_eq!(store.read_key(Provider::OpenAi, &noted).unwrap().expose(), SECRET);
 }
