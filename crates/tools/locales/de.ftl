@@ -200,6 +200,7 @@ files-not-shown-more = { $files } weitere Dateien mit +{ $added } −{ $removed 
 whole-change = Die ganze Änderung
 
 unread = Diese Sitzung hat { $path } nicht gelesen, und der ganze Inhalt wird ersetzt.
+invalid-utf8 = Der alte Inhalt von { $path } ist kein gültiges UTF-8. Die ungültigen Bytes werden in der Form \xff gezeigt und gehen verloren.
 kept = Die Datei behält { $what }.
 kept-encoding = ihre Kodierung ({ $encoding })
 kept-guessed-encoding = ihre Kodierung ({ $encoding }, geraten)

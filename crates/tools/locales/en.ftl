@@ -200,6 +200,7 @@ files-not-shown-more = { $files } more files with +{ $added } −{ $removed } li
 whole-change = The whole change
 
 unread = This session has not read { $path }, whose whole content is replaced.
+invalid-utf8 = The old content of { $path } is not valid UTF-8. Its invalid bytes are shown in the form \xff, and are lost.
 kept = The file keeps { $what }.
 kept-encoding = its encoding ({ $encoding })
 kept-guessed-encoding = its encoding ({ $encoding } (guessed))

@@ -1,5 +1,6 @@
 //! `write_file`: creates a file, or replaces its whole content.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -128,8 +129,8 @@ impl Tool for WriteFile {
                 PreImage::Missing => Operation::Add,
                 PreImage::Bytes(_) => Operation::Modify,
             };
-            let (old, ReencodedText { text: new, bytes, preserved: kept }) =
-                encode_like_old(&args, &found)?;
+            let (OldText { text: old, is_utf8_invalid }, whole) = encode_like_old(&args, &found)?;
+            let ReencodedText { text: new, bytes, preserved: kept } = whole;
             if text.is_none() && found.bytes() == Some(&*bytes) {
                 return Ok(unchanged_preview(workspace, at, (found, bytes), kept, &held));
             }
@@ -154,10 +155,11 @@ impl Tool for WriteFile {
             let is_blind = holds_something && !workspace.known_hashes().contains(real.path());
             let is_sensitive = is_blind || guard::is_executable_change(workspace, &real, &bytes);
             let effects = if is_sensitive { effects.with_sensitive_mark() } else { effects };
-            let blind = is_blind
-                .then(|| Note::new("unread").with_text("path", workspace.display(at.path())));
+            let blind = is_blind.then(|| path_note("unread", workspace, &at));
             let ask_reason = guard::ask_reason_for_change(workspace, &real);
-            let notes = kept_note(kept).into_iter().chain(blind).chain(held.notes_for_change());
+            let invalid = is_utf8_invalid.then(|| path_note("invalid-utf8", workspace, &at));
+            let notes = kept_note(kept).into_iter().chain(invalid).chain(blind);
+            let notes = notes.chain(held.notes_for_change());
             let written = FileWrite::new(&at, found.bytes(), &bytes);
             // If the client has unsaved changes, the client writes the file, and the tool does not.
             let written = text.is_none().then_some(written);
@@ -170,7 +172,6 @@ impl Tool for WriteFile {
                     .concat();
             let as_on_disk = held.is_same_on_disk(real.path()).then(|| at.clone());
             let held = text.map(|_| (real.path().to_owned(), held.lost_line_end(real.path())));
-            let notes_of_plan = notes.clone();
             let plan = Plan {
                 at,
                 bytes,
@@ -178,7 +179,7 @@ impl Tool for WriteFile {
                 unsaved: held,
                 saved_file: as_on_disk,
                 crash_protection: protection,
-                notes: notes_of_plan,
+                notes: notes.clone(),
             };
             Ok(ToolPreview {
                 locations: location.ok().map(|location| vec![location]),
@@ -277,7 +278,7 @@ fn unchanged_preview(
     kept: Vec<Note>,
     held: &UnsavedTexts,
 ) -> ToolPreview<Plan> {
-    let unchanged = Note::new("unchanged").with_text("path", workspace.display(at.path()));
+    let unchanged = path_note("unchanged", workspace, &at);
     let notes = [unchanged].into_iter().chain(kept_note(kept)).chain(held.notes_for_change());
     let notes: Vec<_> = notes.collect();
     let plan = Plan {
@@ -292,21 +293,45 @@ fn unchanged_preview(
     ToolPreview { notes, ..ToolPreview::new(plan) }
 }
 
+fn path_note(key: &'static str, workspace: &Workspace, at: &WorkspacePath) -> Note {
+    Note::new(key).with_text("path", workspace.display(at.path()))
+}
+
 /// Returns a note about the parts of a file's format that a write keeps.
 fn kept_note(kept: Vec<Note>) -> Option<Note> {
     (!kept.is_empty()).then(|| Note::new("kept").with_notes("what", kept, ", "))
 }
 
+/// The old content of a file, as the diff shows it.
+#[derive(Debug, Default)]
+struct OldText {
+    text: String,
+    /// Whether `text` shows bytes that are not valid UTF-8, see [`show_invalid_bytes`].
+    is_utf8_invalid: bool,
+}
+
 /// Returns the old text, and the new text in the encoding and with the line ends of the old file.
-fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedText), ToolError> {
+///
+/// Fails if the old file cannot be decoded and the new text contains U+FFFD. This character probably
+/// comes from the output of `read_file`, and stands for bytes that the write would destroy.
+fn encode_like_old(args: &Args, found: &PreImage) -> Result<(OldText, ReencodedText), ToolError> {
     let plain = || {
         let (text, bytes) = (args.content.clone(), args.content.clone().into_bytes());
         ReencodedText { text, bytes, preserved: Vec::new() }
     };
-    let Some(bytes) = found.bytes() else { return Ok((String::new(), plain())) };
-    let Ok(old) = DecodedText::decode(&args.path, bytes.to_vec()) else {
-        // A file that is not text has no encoding and no line ends to preserve.
-        return Ok((String::from_utf8_lossy(bytes).into_owned(), plain()));
+    let Some(bytes) = found.bytes() else { return Ok((OldText::default(), plain())) };
+    let old = match DecodedText::decode(&args.path, bytes.to_vec()) {
+        Ok(old) => old,
+        Err(error) => {
+            // A file that is not text has no encoding and no line ends to preserve.
+            let is_utf8_invalid = str::from_utf8(bytes).is_err();
+            return match is_utf8_invalid && args.content.contains(char::REPLACEMENT_CHARACTER) {
+                true => Err(error),
+                false => {
+                    Ok((OldText { text: show_invalid_bytes(bytes), is_utf8_invalid }, plain()))
+                }
+            };
+        }
     };
     let whole = old.encode_replacement(&args.content).map_err(|letter| {
         let (path, encoding) = (&args.path, old.non_utf8_encoding_name().unwrap_or_default());
@@ -316,5 +341,24 @@ fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedTe
         );
         ToolError::recoverable(ErrorCode::Unencodable, message)
     })?;
-    Ok((old.as_str().to_owned(), whole))
+    Ok((OldText { text: old.into_string(), is_utf8_invalid: false }, whole))
+}
+
+/// Decodes UTF-8, and shows each invalid byte in the form `\xff`.
+///
+/// U+FFFD precedes each sequence of invalid bytes. Because the new text does not contain U+FFFD, its
+/// lines differ from these lines even if it contains `\xff` literally, so the diff shows them.
+fn show_invalid_bytes(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        if !chunk.invalid().is_empty() {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+        for byte in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
 }

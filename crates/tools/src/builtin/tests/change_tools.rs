@@ -130,6 +130,40 @@ async fn write_file_keeps_the_format_and_the_request_reports_it() {
 }
 
 #[tokio::test]
+async fn write_file_never_replaces_invalid_bytes_without_showing_them() {
+    let old = ["ä ö ü\nraw \\xff ".as_bytes(), b"\xff\xfe end\nlast\n"].concat();
+    let read = String::from_utf8_lossy(&old).into_owned();
+    let write = async |bytes: &[u8], content: &str| {
+        let tree = test_workspace(&[]);
+        tree.write("f", bytes);
+        preview(WriteFile, tree, json!({ "path": "f", "content": content })).await
+    };
+    // The replacement characters of `read_file` would be written instead of the bytes. A zero byte
+    // after the first 8 KiB makes the file binary, although `read_file` shows it as text.
+    let late = [&old[..], &[b'x'; 9_000], b"\0"].concat();
+    for (bytes, refused) in [(&old, ErrorCode::UnknownEncoding), (&late, ErrorCode::BinaryFile)] {
+        let draft = write(bytes, &read.replace("last", "new")).await;
+        assert_eq!(code(draft), Some(refused));
+    }
+    // A new text without them is written, and the diff shows the line with the bytes, even if the
+    // new text has the escaped form of the bytes.
+    for middle in ["raw \\xff  end", "raw \\xff \\xff\\xfe end"] {
+        let draft = write(&old, &format!("ä ö ü\n{middle}\nlast\n")).await.unwrap();
+        let change = &draft.changes[0];
+        assert_eq!(change.line_counts(), (1, 1), "{middle}");
+        let lines = change.hunks.iter().flat_map(|hunk| &hunk.lines);
+        let texts: Vec<_> = lines.map(|line| line.text.as_str()).collect();
+        assert_eq!(texts[1], "raw \\xff \u{fffd}\\xff\u{fffd}\\xfe end\n");
+        let note = "The old content of f is not valid UTF-8. Its invalid bytes are shown in the form \
+                    \\xff, and are lost.";
+        assert_eq!(draft.notes[0].to_string(), note);
+    }
+    // A replacement character that is in the file itself stands for no other byte.
+    let draft = write("a \u{fffd}\n".as_bytes(), "b \u{fffd}\n").await.unwrap();
+    assert!(draft.notes.iter().all(|note| !note.to_string().contains("not valid")));
+}
+
+#[tokio::test]
 async fn replacing_an_unread_file_is_reported() {
     let said = "This session has not read f, whose whole content is replaced.";
     for (text, is_read, is_blind) in [
