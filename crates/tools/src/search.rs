@@ -20,6 +20,8 @@ use crate::limits::{MAX_DIRECTORY_ENTRIES, MAX_PATTERN_BYTES};
 pub(crate) struct SearchGlob {
     matcher: GlobMatcher,
     matches_names_only: bool,
+    /// Whether the glob ends with a slash.
+    names_directory: bool,
 }
 
 impl SearchGlob {
@@ -45,7 +47,8 @@ impl SearchGlob {
             .build()
             .map_err(|error| bad(&error.kind().to_string()))?
             .compile_matcher();
-        Ok(Self { matcher, matches_names_only: !glob.contains('/') })
+        let names_directory = pattern.ends_with('/');
+        Ok(Self { matcher, matches_names_only: !glob.contains('/'), names_directory })
     }
 
     pub(crate) fn matches(&self, path: &Path) -> bool {
@@ -54,6 +57,13 @@ impl SearchGlob {
         } else {
             self.matcher.is_match(path)
         }
+    }
+
+    /// Returns whether the glob matches a file or one of its parent directories. A glob that ends
+    /// with a slash matches only directories. The path is relative to the searched directory.
+    pub(crate) fn matches_file_or_parent(&self, path: &Path) -> bool {
+        let entries = path.ancestors().skip(usize::from(self.names_directory));
+        entries.take_while(|entry| *entry != Path::new("")).any(|entry| self.matches(entry))
     }
 }
 

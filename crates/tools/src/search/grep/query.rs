@@ -21,8 +21,9 @@ pub struct GrepQuery {
     /// The file or directory to search. `None` means `cwd`.
     pub path: Option<String>,
     /// Globs of the files to search, separated by spaces. Each glob has the syntax of
-    /// [`find`](crate::search::find::find). A glob that begins with `!` excludes files. If there
-    /// are other globs, a file must match at least one of them.
+    /// [`find`](crate::search::find::find). A glob that begins with `!` excludes the files
+    /// and directories that it matches. If there are other globs, a file must match at least one of
+    /// them.
     pub glob: Option<String>,
     /// The types of files to search, separated by spaces or commas. The types have the same names
     /// as in ripgrep.
@@ -142,7 +143,7 @@ impl FileFilter {
     pub(super) fn matches(&self, path: &Path) -> bool {
         let matches = |glob: &SearchGlob| glob.matches(path);
         (self.included.is_empty() || self.included.iter().any(matches))
-            && !self.excluded.iter().any(matches)
+            && !self.excluded.iter().any(|glob| glob.matches_file_or_parent(path))
             && self.types.as_ref().is_none_or(|types| types.matched(path, false).is_whitelist())
     }
 }

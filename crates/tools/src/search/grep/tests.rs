@@ -118,6 +118,13 @@ fn files_are_chosen_by_globs_types_and_rules() {
         (globs("*.rs *.md"), "d.md src/a.rs src/gen/c.rs"),
         (globs("*.rs !gen/**"), "src/a.rs src/gen/c.rs"),
         (globs("*.rs !**/gen/**"), "src/a.rs"),
+        // An excluded directory is excluded with all its files, as by `rg -g '!gen'`.
+        (globs("!gen"), "d.md src/a.rs src/b.py"),
+        (globs("*.rs !gen/"), "src/a.rs"),
+        (globs("!src/gen d.md *.rs"), "d.md src/a.rs"),
+        (globs("!src"), "d.md"),
+        (globs("!*.md/ !a.rs/ !en !ge"), "d.md src/a.rs src/b.py src/gen/c.rs"),
+        (GrepQuery { path: Some("src".into()), ..globs("!src !g*") }, "src/a.rs src/b.py"),
         (globs("!*.rs"), "d.md src/b.py"),
         (globs("*.{py,md}"), "d.md src/b.py"),
         (types("rust"), "src/a.rs src/gen/c.rs"),
