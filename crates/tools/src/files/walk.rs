@@ -6,11 +6,13 @@
 //! name, so two walks of the same tree return the same results.
 //!
 //! The files `.ignore`, `.gitignore` and `.git/info/exclude` apply even outside of a repository.
-//! The ignore files of parent directories apply too, up to the top directory of the repository. The
+//! The ignore files of parent directories apply too, up to the top directory of the repository. In
+//! a repository inside of another one, only the `.ignore` files of the outer repository apply. The
 //! user's global ignore file is not read. Hidden files are included, but `.git` is always omitted.
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -90,7 +92,7 @@ pub(crate) struct Walk<'a> {
     /// entries.
     levels: Vec<OpenDirectory>,
     /// The ignore rules of the parent directories.
-    parent_rules: Vec<Gitignore>,
+    parent_rules: Vec<IgnoreRules>,
     ignored: IgnoredFiles,
     /// Whether directories with a name in [`GENERATED_FOLDERS`] are omitted.
     omits_generated: bool,
@@ -108,7 +110,18 @@ struct OpenDirectory {
     path: PathBuf,
     dir: Arc<Dir>,
     entries: std::vec::IntoIter<DirectoryEntry>,
-    rules: Gitignore,
+    rules: IgnoreRules,
+}
+
+/// The ignore rules of one directory.
+struct IgnoreRules {
+    /// The rules of `.git/info/exclude` and `.gitignore`. Rules of the latter override those of the
+    /// former.
+    git: Gitignore,
+    /// The rules of `.ignore`, which override those of `git`.
+    dot_ignore: Gitignore,
+    /// Whether the directory is the top directory of a repository.
+    is_repository: bool,
 }
 
 /// The names of folders whose content tools generate.
@@ -272,29 +285,53 @@ impl<'a> Walk<'a> {
         }
         let rules = match self.ignored {
             IgnoredFiles::Skip => {
-                read_ignore_rules(&root.pinned, &beneath, &self.real.join(&path), |name| {
+                // A sandbox occupies a missing `.git` with a special file.
+                let is_git = |entry: &DirectoryEntry| {
+                    entry.name == ".git" && entry.kind != FileKind::Special
+                };
+                let is_repository = entries.iter().any(is_git);
+                let real = self.real.join(&path);
+                read_ignore_rules(&root.pinned, &beneath, (&real, is_repository), |name| {
                     more || entries.iter().any(|entry| entry.name == name)
                 })
             }
-            IgnoredFiles::Include => Gitignore::empty(),
+            IgnoredFiles::Include => IgnoreRules::empty(),
         };
         Ok((OpenDirectory { path, dir: Arc::new(dir), entries: entries.into_iter(), rules }, more))
     }
 
     /// Returns whether the ignore rules exclude a file. If the rules of several directories match,
-    /// the rules of the directory nearest to the file apply.
+    /// the rules of the directory nearest to the file apply. The rules of git that are above the
+    /// repository of the file do not apply.
     fn is_ignored(&self, path: &Path, kind: FileKind) -> bool {
         let levels = self.levels.iter().rev().map(|level| &level.rules);
-        let mut rules =
-            levels.chain(&self.parent_rules).filter(|rules| !rules.is_empty()).peekable();
-        if rules.peek().is_none() {
+        let rules = levels.chain(&self.parent_rules);
+        if rules.clone().all(IgnoreRules::is_empty) {
             return false;
         }
-        let absolute = self.real.join(path);
-        rules
-            .map(|rules| rules.matched(&absolute, kind == FileKind::Directory))
-            .find(|matched| !matched.is_none())
-            .is_some_and(|matched| matched.is_ignore())
+        let (absolute, is_directory) = (self.real.join(path), kind == FileKind::Directory);
+        let mut is_above_repository = false;
+        for rules in rules {
+            let mut matched = rules.dot_ignore.matched(&absolute, is_directory);
+            if matched.is_none() && !is_above_repository {
+                matched = rules.git.matched(&absolute, is_directory);
+            }
+            if !matched.is_none() {
+                return matched.is_ignore();
+            }
+            is_above_repository |= rules.is_repository;
+        }
+        false
+    }
+}
+
+impl IgnoreRules {
+    fn empty() -> Self {
+        Self { git: Gitignore::empty(), dot_ignore: Gitignore::empty(), is_repository: false }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.git.is_empty() && self.dot_ignore.is_empty()
     }
 }
 
@@ -349,50 +386,57 @@ pub(crate) fn search_thread_count() -> usize {
 /// Returns the ignore rules of the parent directories, beginning with the nearest directory. The
 /// rules of directories inside the project folder come first. The rules of directories above the
 /// project folder follow, up to the top directory of its repository.
-fn parent_ignore_rules(top: &WorkspacePath) -> Vec<Gitignore> {
+fn parent_ignore_rules(top: &WorkspacePath) -> Vec<IgnoreRules> {
     let root = &top.root;
-    let inside = top.path_in_root.ancestors().skip(1);
-    let mut all: Vec<_> = inside
-        .map(|dir| read_ignore_rules(&root.pinned, dir, &root.real_path.join(dir), |_| true))
-        .collect();
-    let is_repository = |dir: &&Path| dir.join(".git").exists();
-    if let Some(repository) = root.real_path.ancestors().find(is_repository) {
+    let is_repository = |dir: &Path| {
+        let git = fs::metadata(dir.join(".git"));
+        git.is_ok_and(|git| git.is_dir() || git.is_file())
+    };
+    let inside = top.path_in_root.ancestors().skip(1).map(|dir| {
+        let real = root.real_path.join(dir);
+        read_ignore_rules(&root.pinned, dir, (&real, is_repository(&real)), |_| true)
+    });
+    let mut all: Vec<_> = inside.collect();
+    if let Some(repository) = root.real_path.ancestors().find(|dir| is_repository(dir)) {
         let outside =
             root.real_path.ancestors().skip(1).take_while(|dir| dir.starts_with(repository));
         all.extend(outside.filter_map(|dir| {
             let pinned = Pinned::pin(dir).ok()?;
-            Some(read_ignore_rules(&pinned, Path::new(""), dir, |_| true))
+            let is_repository = dir == repository;
+            Some(read_ignore_rules(&pinned, Path::new(""), (dir, is_repository), |_| true))
         }));
     }
     all
 }
 
-/// Reads the ignore rules of one directory. Rules in a later file override rules in an earlier
-/// file.
+/// Reads the ignore rules of the directory with the path `real`. `is_repository` states whether it
+/// is the top directory of a repository.
 ///
 /// The function `has` returns whether the directory may contain a name. Most directories have no
 /// ignore files, so trying to open each possible file would take most of the time of a walk.
 fn read_ignore_rules(
     root: &Pinned,
     beneath: &Path,
-    real: &Path,
+    (real, is_repository): (&Path, bool),
     has: impl Fn(&str) -> bool,
-) -> Gitignore {
-    let files =
-        [(".git", ".git/info/exclude"), (".gitignore", ".gitignore"), (".ignore", ".ignore")];
-    let mut there = files.into_iter().filter(|(name, _)| has(name)).peekable();
-    if there.peek().is_none() {
-        return Gitignore::empty();
-    }
-    let mut builder = GitignoreBuilder::new(real);
-    for (_, name) in there {
-        let Ok(file) = root.open_file(&beneath.join(name)) else { continue };
-        let lines = BufReader::new(file.take(MAX_IGNORE_FILE_BYTES)).split(b'\n');
-        for line in lines.take(MAX_IGNORE_FILE_LINES).map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line);
-            // Skip a pattern that is invalid.
-            drop(builder.add_line(None, line.trim_start_matches('\u{feff}')));
+) -> IgnoreRules {
+    let read = |files: &[(&str, &str)]| {
+        let mut there = files.iter().filter(|(name, _)| has(name)).peekable();
+        if there.peek().is_none() {
+            return Gitignore::empty();
         }
-    }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
+        let mut builder = GitignoreBuilder::new(real);
+        for (_, name) in there {
+            let Ok(file) = root.open_file(&beneath.join(name)) else { continue };
+            let lines = BufReader::new(file.take(MAX_IGNORE_FILE_BYTES)).split(b'\n');
+            for line in lines.take(MAX_IGNORE_FILE_LINES).map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                // Skip a pattern that is invalid.
+                drop(builder.add_line(None, line.trim_start_matches('\u{feff}')));
+            }
+        }
+        builder.build().unwrap_or_else(|_| Gitignore::empty())
+    };
+    let git = [(".git", ".git/info/exclude"), (".gitignore", ".gitignore")];
+    IgnoreRules { git: read(&git), dot_ignore: read(&[(".ignore", ".ignore")]), is_repository }
 }

@@ -52,6 +52,39 @@ fn a_glob_finds_names_or_paths_in_their_order() {
 }
 
 #[test]
+fn a_nested_repository_has_only_its_own_git_rules() {
+    let tree = test_workspace(&[
+        (".git/info/exclude", "excluded.js\n"),
+        (".gitignore", "dist/\nnested-out/\n"),
+        (".ignore", "unsearched.js\n"),
+        ("dist/x.js", ""),
+        ("plain/dist/x.js", ""),
+        ("nested-out/.git/HEAD", ""),
+        ("nested-out/x.js", ""),
+        ("sub/.git/info/exclude", "own-excluded.js\n"),
+        ("sub/.gitignore", "own-dist/\n"),
+        ("sub/dist/x.js", ""),
+        ("sub/excluded.js", ""),
+        ("sub/own-dist/x.js", ""),
+        ("sub/own-excluded.js", ""),
+        ("sub/unsearched.js", ""),
+        // The `.git` of a worktree or a submodule is a file.
+        ("tree/.git", "gitdir: ../.git/worktrees/tree\n"),
+        ("tree/deep/dist/x.js", ""),
+    ]);
+    for (path, expected) in [
+        (None, "sub/dist/x.js\nsub/excluded.js\ntree/deep/dist/x.js\n"),
+        (Some("sub"), "sub/dist/x.js\nsub/excluded.js\n"),
+        (Some("sub/dist"), "sub/dist/x.js\n"),
+        (Some("tree/deep"), "tree/deep/dist/x.js\n"),
+        (Some("plain"), "[no name matches]\n"),
+    ] {
+        let query = NameQuery { path: path.map(str::to_owned), ..NameQuery::new("*.js") };
+        assert_eq!(found(&tree, &query).to_text(&tree.workspace), expected, "{path:?}");
+    }
+}
+
+#[test]
 fn a_glob_that_does_not_work_is_explained() {
     for (pattern, expected) in [
         ("[a", "unclosed"),
