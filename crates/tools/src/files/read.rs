@@ -280,12 +280,14 @@ impl<'a> ReadRequest<'a> {
 
     fn read_text(&self, mut file: File) -> Result<FileExcerpt, ReadError> {
         let start = read_prefix(&mut file)?;
-        if let Some(text) = self.decode_non_utf8(&start, &mut file)? {
-            self.set_seen(Some(ContentHash::of_bytes(text.original_bytes())));
-            let mut window = self.read_utf8_lines(Cursor::new(text.as_str()), false)?;
-            let encoding = text.non_utf8_encoding_name().unwrap_or_default();
-            window.notes.push(format!("the file is {encoding}, which edits keep"));
-            return Ok(window);
+        let is_utf8 = std::str::from_utf8(trim_partial_character(&start)).is_ok();
+        let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
+        let is_text = is_utf8 || is_wide || binary_kind(&start).is_none();
+        if !is_utf8
+            && is_text
+            && let Some(excerpt) = self.read_non_utf8(&mut file)?
+        {
+            return Ok(excerpt);
         }
         if let Some(kind) = binary_kind(&start) {
             let (given, bytes) =
@@ -293,15 +295,22 @@ impl<'a> ReadRequest<'a> {
             let message = format!("{given} is a binary file ({kind}, {bytes})");
             return Err(ReadError::Tool(ToolError::recoverable(ErrorCode::BinaryFile, message)));
         }
-        self.read_utf8_lines(file, self.bytes <= MAX_WHOLE_FILE_BYTES)
+        let excerpt = self.read_utf8_lines(&mut file, self.bytes <= MAX_WHOLE_FILE_BYTES)?;
+        // The first byte that is not UTF-8 may follow the bytes in `start`. Only then, the file is
+        // read again. If no shown line has such a byte, its encoding does not change the excerpt.
+        if is_utf8
+            && excerpt.text.contains(char::REPLACEMENT_CHARACTER)
+            && let Some(decoded) = self.read_non_utf8(&mut file)?
+        {
+            return Ok(decoded);
+        }
+        Ok(excerpt)
     }
 
-    /// Decodes a text that is not UTF-8. Returns `None` if the file is too large to be edited.
-    fn decode_non_utf8(&self, start: &[u8], file: &mut File) -> io::Result<Option<DecodedText>> {
-        let is_utf8 = std::str::from_utf8(trim_partial_character(start)).is_ok();
-        let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
-        let is_text = is_wide || binary_kind(start).is_none();
-        if is_utf8 || !is_text || self.bytes > MAX_WHOLE_FILE_BYTES {
+    /// Reads lines of a text that is not UTF-8. Returns `None` if the file cannot be decoded, or if
+    /// it is too large to be edited.
+    fn read_non_utf8(&self, file: &mut File) -> Result<Option<FileExcerpt>, ReadError> {
+        if self.bytes > MAX_WHOLE_FILE_BYTES {
             return Ok(None);
         }
         file.rewind()?;
@@ -309,7 +318,16 @@ impl<'a> ReadRequest<'a> {
         // binary.
         let text = read_to_cap(file, MAX_WHOLE_FILE_BYTES)?
             .and_then(|bytes| DecodedText::decode(self.at.given(), bytes).ok());
-        Ok(text.filter(|text| text.non_utf8_encoding_name().is_some()))
+        let Some((text, encoding)) = text.and_then(|text| {
+            let encoding = text.non_utf8_encoding_name()?;
+            Some((text, encoding))
+        }) else {
+            return Ok(None);
+        };
+        self.set_seen(Some(ContentHash::of_bytes(text.original_bytes())));
+        let mut excerpt = self.read_utf8_lines(Cursor::new(text.as_str()), false)?;
+        excerpt.notes.push(format!("the file is {encoding}, which edits keep"));
+        Ok(Some(excerpt))
     }
 
     /// Reads lines of a UTF-8 text.

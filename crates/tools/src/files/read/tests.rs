@@ -5,7 +5,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::workspace::testing::test_workspace;
 use crate::limits::{
     DEFAULT_READ_LINES, LINE_READ_BUFFER_BYTES, MAX_IMAGE_BYTES, MAX_LINE_READ_FILE_BYTES,
-    MAX_READ_LINE_CHARS, MAX_READ_TEXT_BYTES, MAX_WHOLE_FILE_BYTES,
+    MAX_READ_LINE_CHARS, MAX_READ_TEXT_BYTES, MAX_WHOLE_FILE_BYTES, SNIFF_BYTES,
 };
 use callboard_text::group_thousands;
 use pretty_assertions::assert_eq;
@@ -176,12 +176,27 @@ fn numbers_have_commas() {
 fn other_encodings_are_decoded_and_named() {
     let tree = test_workspace(&[]);
     tree.write("utf16", b"\xff\xfea\0\n\0\xe4\0\n\0");
-    tree.write("latin", b"Die Gr\xf6\xdfe der Stra\xdfe\r\nf\xe4llt \xfcber die H\xe4user.\r\n");
+    let latin = b"Die Gr\xf6\xdfe der Stra\xdfe\r\nf\xe4llt \xfcber die H\xe4user.\r\n";
+    tree.write("latin", latin);
+    // The first bytes of this file, which are read to detect its kind, are ASCII.
+    let start = "x".repeat(2 * SNIFF_BYTES);
+    tree.write("late", [start.as_bytes(), latin].concat());
+    // This file cannot be decoded, so it is shown with replacement characters.
+    tree.write("mixed", [start.as_bytes(), "ä ö\n".as_bytes(), b"\xff\n"].concat());
+    let mixed = read_excerpt(&tree.workspace, "mixed", Some(2), None).unwrap();
+    assert_eq!(mixed.text, "\u{fffd}\n");
+    assert!(mixed.notes[0].contains("not UTF-8"), "{:?}", mixed.notes);
     for (path, offset, text, note) in [
         ("utf16", None, "a\nä\n", "the file is UTF-16LE, which edits keep"),
         ("utf16", Some(-1), "ä\n", "the file is UTF-16LE, which edits keep"),
         (
             "latin",
+            Some(2),
+            "fällt über die Häuser.\n",
+            "the file is windows-1252 (guessed), which edits keep",
+        ),
+        (
+            "late",
             Some(2),
             "fällt über die Häuser.\n",
             "the file is windows-1252 (guessed), which edits keep",
