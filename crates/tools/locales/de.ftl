@@ -4,6 +4,7 @@ read-file = { $path } lesen
 read-file-lines = { $path } lesen, Zeilen { $first }–{ $last }
 read-file-from = { $path } lesen, ab Zeile { $first }
 read-file-last = { $path } lesen, die letzten { $count } Zeilen
+read-file-of-last = { $path } lesen, die ersten { $lines } der letzten { $count } Zeilen
 read-file-last-line = { $path } lesen, die letzte Zeile
 read-file-pending = Datei lesen
 

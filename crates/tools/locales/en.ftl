@@ -4,6 +4,7 @@ read-file = Read { $path }
 read-file-lines = Read { $path }, lines { $first }-{ $last }
 read-file-from = Read { $path }, from line { $first }
 read-file-last = Read { $path }, the last { $count } lines
+read-file-of-last = Read { $path }, the first { $lines } of the last { $count } lines
 read-file-last-line = Read { $path }, the last line
 read-file-pending = Read a file
 

@@ -17,7 +17,7 @@ use crate::files::read::{
     FileContent, FileExcerpt, ImageFile, SeenContent, read_text_or_image, unsaved_excerpt,
 };
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
-use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_PREVIEW_READ_BYTES};
+use crate::limits::{DEFAULT_READ_LINES, MAX_CLIENT_IMAGE_BYTES, MAX_PREVIEW_READ_BYTES};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
     ToolOutput, ToolPreview, run_on_blocking_thread,
@@ -229,17 +229,25 @@ fn describe_requested_lines(args: &Args) -> CallDescription {
     match (args.offset, args.limit) {
         (None, None) => CallDescription::new("read-file"),
         (Some(-1), _) => CallDescription::new("read-file-last-line"),
-        (Some(offset), _) if offset < 0 => CallDescription::new("read-file-last")
-            .with_argument("count", offset.unsigned_abs().to_string()),
+        (Some(offset), limit) if offset < 0 => {
+            let (count, limit) = (offset.unsigned_abs(), limit.unwrap_or(DEFAULT_READ_LINES));
+            let description = if u64::from(limit) < count {
+                CallDescription::new("read-file-of-last").with_argument("lines", limit.to_string())
+            } else {
+                CallDescription::new("read-file-last")
+            };
+            description.with_argument("count", count.to_string())
+        }
         (offset, Some(limit)) => {
-            let first = offset.unwrap_or(1);
+            // An offset of zero means the beginning of the file.
+            let first = offset.unwrap_or(1).max(1);
             let last = first.saturating_add(i64::from(limit) - 1);
             CallDescription::new("read-file-lines")
                 .with_argument("first", first.to_string())
                 .with_argument("last", last.to_string())
         }
         (Some(first), None) => {
-            CallDescription::new("read-file-from").with_argument("first", first.to_string())
+            CallDescription::new("read-file-from").with_argument("first", first.max(1).to_string())
         }
     }
 }
