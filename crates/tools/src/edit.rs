@@ -312,7 +312,6 @@ impl Edit {
         let is_ended = view.text.ends_with('\n');
         let (before, count) = (line.get() as usize - 1, lines.clone().count());
         let (place, new) = match lines.nth(before) {
-            Some(place) if place == view.text.len() => (place, new.into_owned()),
             Some(place) if new.ends_with('\n') => (place, new.into_owned()),
             Some(place) => (place, format!("{new}\n")),
             None if before == count && !is_ended => (view.text.len(), format!("\n{new}")),

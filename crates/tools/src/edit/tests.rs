@@ -375,6 +375,10 @@ fn an_empty_old_text_with_a_line_inserts_before_it() {
         ("a\nb\n", at(1, "x\n"), "x\na\nb\n"),
         ("a\nb\n", at(2, "x"), "a\nx\nb\n"),
         ("a\nb\n", at(3, "x\ny\n"), "a\nb\nx\ny\n"),
+        // The file still ends with a line end.
+        ("a\n", at(2, "new"), "a\nnew\n"),
+        ("a\r\nb\r\n", at(3, "x\ny"), "a\r\nb\r\nx\r\ny\r\n"),
+        ("a\rb\r", at(3, "x"), "a\rb\rx\r"),
         ("a\nb", at(2, "x\n"), "a\nx\nb"),
         ("a\nb", at(3, "x"), "a\nb\nx"),
         ("a\r\nb\r\n", at(2, "x\ny"), "a\r\nx\r\ny\r\nb\r\n"),
