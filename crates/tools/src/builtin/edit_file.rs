@@ -61,13 +61,14 @@ pub(crate) struct Args {
     /// A line near the occurrence, from 1.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
-    /// Replacements in order, instead of the fields of the call.
+    /// Replacements in order, instead of `old_text` and `new_text`.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
     edits: Vec<SingleEdit>,
 }
 
-// One replacement. Models receive comments only of the fields that differ from those of the call.
+// One replacement. The fields of the call are the defaults of the optional fields. Models receive
+// comments only of the fields that differ from those of the call.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
@@ -85,8 +86,7 @@ pub(crate) struct SingleEdit {
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     new_text: String,
     #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
-    #[serde(default)]
-    replace_all: bool,
+    replace_all: Option<bool>,
     occurrence: Option<u32>,
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
@@ -281,9 +281,14 @@ impl Args {
                 return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
             }
             (None, None, false) => edits,
-            (Some(old_text), Some(new_text), true) => {
-                vec![SingleEdit { path: None, old_text, new_text, replace_all, occurrence, line }]
-            }
+            (Some(old_text), Some(new_text), true) => vec![SingleEdit {
+                path: None,
+                old_text,
+                new_text,
+                replace_all: None,
+                occurrence: None,
+                line: None,
+            }],
             _ => {
                 return Err(ToolError::invalid_arguments(
                     "Give path, old_text and new_text for one replacement, or edits for several. \
@@ -292,7 +297,13 @@ impl Args {
             }
         };
         let edit = |one: SingleEdit| {
-            let which = Occurrence::from_arguments(one.replace_all, one.occurrence, one.line)?;
+            // The call and an edit may select places in different ways. Then the edit decides.
+            let has_own =
+                one.replace_all == Some(true) || one.occurrence.is_some() || one.line.is_some();
+            let (occurrence, line) =
+                if has_own { (one.occurrence, one.line) } else { (occurrence, line) };
+            let replace_all = one.replace_all.unwrap_or(replace_all && !has_own);
+            let which = Occurrence::from_arguments(replace_all, occurrence, line)?;
             let path = one.path.or_else(|| path.clone());
             let path =
                 path.ok_or_else(|| ToolError::invalid_arguments("Give the path of each edit."))?;

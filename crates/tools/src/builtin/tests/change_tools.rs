@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use acp_lifecycle::{ClientUnreachable, OutboxItem, OutboxSink, PermissionAnswer, SessionHandle};
+use acp_types::LineTag;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -48,6 +49,36 @@ async fn the_number_of_replacements_per_call_is_limited() {
         let edits = vec![edit; count];
         let draft = preview(EditFile, tree, json!({ "edits": edits })).await;
         assert_eq!(code(draft), refused, "{count}");
+    }
+}
+
+#[tokio::test]
+async fn the_fields_of_the_call_are_defaults_of_its_edits() {
+    let text = "a b\na b\na b\n";
+    for (fields, of_edit, expected) in [
+        (json!({ "replace_all": true }), json!({}), Some("x b\nx b\nx b\n")),
+        (json!({ "occurrence": 2 }), json!({}), Some("a b\nx b\na b\n")),
+        (json!({ "line": 3 }), json!({}), Some("a b\na b\nx b\n")),
+        (json!({ "line": 3 }), json!({ "replace_all": false }), Some("a b\na b\nx b\n")),
+        // A field of an edit overrides all of these fields of the call.
+        (json!({ "replace_all": true }), json!({ "occurrence": 2 }), Some("a b\nx b\na b\n")),
+        (json!({ "occurrence": 2 }), json!({ "line": 3 }), Some("a b\na b\nx b\n")),
+        (json!({ "line": 3 }), json!({ "replace_all": true }), Some("x b\nx b\nx b\n")),
+        (json!({ "replace_all": true }), json!({ "replace_all": false }), None),
+        (json!({}), json!({ "replace_all": true, "line": 3 }), None),
+    ] {
+        let (mut args, mut edit) = (fields.clone(), of_edit.clone());
+        edit["old_text"] = json!("a");
+        edit["new_text"] = json!("x");
+        args["path"] = json!("f");
+        args["edits"] = json!([edit]);
+        let draft = preview(EditFile, test_workspace(&[("f", text)]), args).await;
+        let added = draft.ok().map(|draft| {
+            let lines = draft.changes[0].hunks.iter().flat_map(|hunk| &hunk.lines);
+            let lines = lines.filter(|line| line.tag != LineTag::Removed);
+            lines.map(|line| line.text.as_str()).collect::<String>()
+        });
+        assert_eq!(added.as_deref(), expected, "{fields} {of_edit}");
     }
 }
 
