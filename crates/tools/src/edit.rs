@@ -82,13 +82,14 @@ pub enum Occurrence {
     /// The only matching place. If there are several, the edit fails.
     #[default]
     Only,
-    /// The matching place with this number, counted from 1.
+    /// The matching place with this number, counted from 1. A place that overlaps the previously
+    /// counted place is not counted.
     Nth(NonZeroU32),
     /// The matching place whose first line is nearest to this line, counted from 1. If two places
     /// are equally near, the edit fails. If the old text is empty, the new text is inserted before
     /// this line.
     NearLine(NonZeroU32),
-    /// All matching places.
+    /// All matching places that [`Self::Nth`] counts.
     All,
 }
 
@@ -358,11 +359,13 @@ impl Edit {
             Occurrence::All => Ok(places),
             Occurrence::Only => Err(ambiguous_match_error(text, found)),
             Occurrence::Nth(number) => {
-                let at = number.get() as usize - 1;
-                places.get(at..=at).ok_or(if places.len() > MAX_EDIT_REPLACEMENTS {
-                    EditErrorKind::TooManyMatches
-                } else {
-                    EditErrorKind::NoSuchOccurrence { places: places.len() }
+                let mut counted = found.places_without_overlap();
+                let place = counted.nth(number.get() as usize - 1).map(std::slice::from_ref);
+                place.ok_or_else(|| match places.len() > MAX_EDIT_REPLACEMENTS {
+                    true => EditErrorKind::TooManyMatches,
+                    false => EditErrorKind::NoSuchOccurrence {
+                        places: found.places_without_overlap().count(),
+                    },
                 })
             }
             Occurrence::NearLine(line) => {
@@ -412,7 +415,8 @@ impl Edit {
 }
 
 fn ambiguous_match_error(text: &str, found: &FoundPlaces<'_>) -> EditErrorKind {
-    let starts = found.places.iter().take(MAX_EDIT_MATCHES_SHOWN).map(|place| found.start(place));
+    let counted = found.places_without_overlap().take(MAX_EDIT_MATCHES_SHOWN);
+    let starts = counted.map(|place| found.start(place));
     let around = starts.map(|start| MatchContext::at_match(text, start)).collect();
     EditErrorKind::Ambiguous { places: found.places.len(), contexts: around }
 }

@@ -8,8 +8,9 @@ use super::quote::MatchContext;
 use super::{ComparisonTruncation, NearMiss};
 use crate::error::{ErrorCode, ToolError};
 use crate::limits::{
-    MAX_EDIT_MATCHES_COUNTED, MAX_EDIT_REPLACEMENTS, MAX_EDIT_TIME, MAX_NEAR_MISS_FILE_BYTES,
-    MAX_NEAR_MISS_OLD_TEXT_BYTES, MAX_NEAR_MISS_OLD_TEXT_LINES, MAX_WHOLE_FILE_BYTES,
+    MAX_EDIT_MATCHES_COUNTED, MAX_EDIT_MATCHES_SHOWN, MAX_EDIT_REPLACEMENTS, MAX_EDIT_TIME,
+    MAX_NEAR_MISS_FILE_BYTES, MAX_NEAR_MISS_OLD_TEXT_BYTES, MAX_NEAR_MISS_OLD_TEXT_LINES,
+    MAX_WHOLE_FILE_BYTES,
 };
 
 /// The error of a list of edits. None of the edits was applied.
@@ -57,7 +58,8 @@ pub enum EditErrorKind {
     Ambiguous {
         /// Number of matching places, counted up to 1,000.
         places: usize,
-        /// The first matching places, with the lines around them.
+        /// The first matching places that do not overlap, with the lines around them. They are in
+        /// the order of their occurrence numbers.
         contexts: Vec<MatchContext>,
     },
     /// The requested occurrence number is greater than the number of matching places.
@@ -123,11 +125,15 @@ impl fmt::Display for EditErrorKind {
             }
             Self::Ambiguous { places, contexts: around } => {
                 let more = if *places == MAX_EDIT_MATCHES_COUNTED { "at least " } else { "" };
+                let overlap = match around.len() < (*places).min(MAX_EDIT_MATCHES_SHOWN) {
+                    true => ", some of which overlap",
+                    false => "",
+                };
                 write!(
                     formatter,
-                    "old_text is in {more}{places} places. Include more of the lines around the \
-                     intended one, or set its number as occurrence, or a line near it as line, or \
-                     replace_all:"
+                    "old_text is in {more}{places} places{overlap}. Include more of the lines \
+                     around the intended one, or set its number as occurrence, or a line near it \
+                     as line, or replace_all:"
                 )?;
                 for (index, around) in around.iter().enumerate() {
                     write!(formatter, "\noccurrence {}, line {}:{around}", index + 1, around.line)?;

@@ -189,6 +189,24 @@ impl<'a> FoundPlaces<'a> {
         self.view.raw_position(place.start)
     }
 
+    /// Returns the places in order, without those that overlap the previously returned place.
+    pub(super) fn places_without_overlap(&self) -> impl Iterator<Item = &MatchPlace> {
+        let mut end = 0;
+        self.places.iter().filter(move |place| {
+            let is_apart = place.start >= end;
+            if is_apart {
+                end = self.end(place, &place.shift.apply_to(self.replacement.old));
+            }
+            is_apart
+        })
+    }
+
+    /// Returns the offset at which a place ends, in the normalised view. `old` is the old text with
+    /// the indentation of the place.
+    fn end(&self, place: &MatchPlace, old: &str) -> usize {
+        place.start + NormalisedView::from_normalised(old, self.view.level).text.len()
+    }
+
     /// Returns the offset of the new text if the new text already exists around a place. The new
     /// text must exist as whole lines, and must contain the old text of this place.
     pub(super) fn already_applied_at(&self, place: &MatchPlace) -> Option<usize> {
@@ -225,8 +243,7 @@ impl<'a> FoundPlaces<'a> {
                 let new = place.shift.apply_to(self.replacement.new);
                 let pair = Replacement { old: &old, new: &new, ..self.replacement };
                 splices.push(self.to_splice(place.start, pair, &mut line_ends));
-                end =
-                    place.start + NormalisedView::from_normalised(&old, self.view.level).text.len();
+                end = self.end(place, &old);
             }
         }
         Some(splices)

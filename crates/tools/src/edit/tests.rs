@@ -44,7 +44,11 @@ fn one_place_is_replaced_literally() {
         ("\u{feff}", edit("", "new\n"), "\u{feff}new\n"),
         ("\u{feff}a\n", edit("a", "b"), "\u{feff}b\n"),
         ("x x x", nth("x", "y", 2), "x y x"),
-        ("aaa", nth("aa", "b", 2), "ab"),
+        // Places that overlap are not counted.
+        ("aaa", nth("aa", "b", 1), "ba"),
+        ("aaaa", nth("aa", "b", 2), "aab"),
+        ("aaaaa", nth("aa", "b", 2), "aaba"),
+        ("  x\n  x\n  x\n  x\n", nth("x\nx\n", "y\n", 2), "  x\n  x\n  y\n"),
         ("x x x", all("x", "xx"), "xx xx xx"),
         ("aaa", all("aa", "b"), "ba"),
     ] {
@@ -139,6 +143,13 @@ fn an_ambiguous_edit_lists_its_places() {
         expect_error("aaa", edit("aa", "b")),
         EditErrorKind::Ambiguous { places: 2, .. }
     ));
+    let error = ToolError::from(apply("aaaa", &[edit("aa", "b")]).unwrap_err()).to_string();
+    assert!(error.starts_with("old_text is in 3 places, some of which overlap. "), "{error}");
+    assert!(error.contains("\noccurrence 2, ") && !error.contains("occurrence 3"), "{error}");
+    assert_eq!(
+        expect_error("aaa", nth("aa", "b", 2)),
+        EditErrorKind::NoSuchOccurrence { places: 1 }
+    );
     let many = expect_error(&"a\n".repeat(5_000), edit("a", "b"));
     assert!(
         matches!(many, EditErrorKind::Ambiguous { places: 1_000, contexts } if contexts.len() == 10)
@@ -505,7 +516,7 @@ proptest! {
         let expected = match which {
             Occurrence::All => text.replace(&wanted, &with),
             _ => {
-                let mut starts = (0..text.len()).filter(|at| text[*at..].starts_with(&wanted));
+                let mut starts = text.match_indices(&wanted).map(|(start, _)| start);
                 let start = starts.nth(number as usize - 1).unwrap();
                 format!("{}{with}{}", &text[..start], &text[start + wanted.len()..])
             }

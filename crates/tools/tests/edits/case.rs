@@ -109,7 +109,7 @@ impl RandomEditCase {
             let old = &text[span.clone()];
             let new = new_text(&mut random, old);
             let edit = exact_edit(&mut random, text, &span, new, edits.is_empty());
-            if edit.old_text != edit.new_text {
+            if let Some(edit) = edit.filter(|edit| edit.old_text != edit.new_text) {
                 edits.push(edit);
                 spans.push(span);
             }
@@ -248,14 +248,15 @@ fn new_text(random: &mut Random, old: &str) -> String {
 }
 
 /// Returns an edit that replaces a span. If the text of the span occurs several times, the edit has
-/// an occurrence number.
+/// an occurrence number. Returns `None` if the span overlaps an earlier occurrence and so has no
+/// number.
 fn exact_edit(
     random: &mut Random,
     text: &str,
     span: &Range<usize>,
     new_text: String,
     is_first: bool,
-) -> Edit {
+) -> Option<Edit> {
     let is_mac = !text.contains('\n');
     let lf =
         |part: &str| if is_mac { part.replace('\r', "\n") } else { part.replace("\r\n", "\n") };
@@ -265,15 +266,23 @@ fn exact_edit(
     let is_raw = lf(old).contains('\r') || (old.contains('\r') && random.one_in(2));
     let as_meant = |part: &str| if is_raw { part.to_owned() } else { lf(part) };
     let (old_text, text, before) = (as_meant(old), as_meant(text), as_meant(before));
-    let mut places = (0..text.len()).filter(|at| {
+    let places = (0..text.len()).filter(|at| {
         text.is_char_boundary(*at)
             && text.as_bytes()[*at..].starts_with(old_text.as_bytes())
             && !(is_raw
                 && (is_inside_character(&text, *at)
                     || is_inside_character(&text, *at + old_text.len())))
     });
-    let number = places.position(|at| at == before.len()).unwrap() + 1;
-    let is_only = number == 1 && places.next().is_none();
+    let places: Vec<_> = places.collect();
+    let mut end = 0;
+    let is_counted = |at: &usize| {
+        let is_apart = *at >= end;
+        end = if is_apart { at + old_text.len() } else { end };
+        is_apart
+    };
+    let mut counted = places.iter().copied().filter(is_counted);
+    let number = counted.position(|at| at == before.len())? + 1;
+    let is_only = places.len() == 1;
     // If the file has no line feed, a line feed in the new text would change the kind of its line
     // endings.
     let new_text = if is_raw && is_mac { new_text.replace('\n', "\r") } else { new_text };
@@ -284,7 +293,7 @@ fn exact_edit(
     } else {
         Occurrence::Nth(NonZeroU32::new(u32::try_from(number).unwrap()).unwrap())
     };
-    Edit::new(old_text, new_text).with_occurrence(which)
+    Some(Edit::new(old_text, new_text).with_occurrence(which))
 }
 
 /// Returns the parts of a file, as bytes, that are not in a replaced span.
