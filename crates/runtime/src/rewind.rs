@@ -474,7 +474,7 @@ enum RewoundFileStatus {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct KeptFileReason {
     path: String,
-    /// The previous path, if the file is moved with its folder.
+    /// The previous path, if the file is moved, alone or with its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     why: String,

@@ -48,7 +48,7 @@ pub struct RewindPlan {
     modes: Vec<(PathBuf, ModeChange)>,
     kept: Vec<KeptFile>,
     /// The recorded paths of the operations that cannot be undone. A kept file may have another
-    /// path, because the rewind may move it with its folder.
+    /// path, because the rewind may move it.
     skipped: BTreeSet<PathBuf>,
     /// Whether the rewind keeps files that it removes or replaces.
     keeps_replaced_files: bool,
@@ -62,7 +62,7 @@ pub struct RewindPlan {
 pub struct KeptFile {
     /// The path of the file or folder after the rewind.
     pub path: PathBuf,
-    /// The current path, if the rewind moves the file with its folder.
+    /// The current path, if the rewind moves the file, alone or with its folder.
     pub from: Option<PathBuf>,
     /// The reason, as a clause for the end of a sentence about the file.
     pub reason: Note,
@@ -238,8 +238,12 @@ fn changed_meanwhile() -> ToolError {
 mod tests {
     use std::fs;
 
+    use acp_lifecycle::Titles;
+
     use super::*;
+    use crate::files::remove::inspect_entry;
     use crate::files::write::{PreImage, atomic_write};
+    use crate::note::CATALOGUES;
 
     fn write(workspace: &Workspace, name: &str) {
         let at = workspace.resolve(name).unwrap();
@@ -286,6 +290,29 @@ mod tests {
         std::os::unix::fs::symlink("folder/old", cwd.path().join("folder")).unwrap();
         RewindPlan::before_prompt(&workspace, 1).unwrap().run(&workspace).unwrap();
         assert!(!cwd.path().join("new").exists());
+    }
+
+    #[test]
+    fn the_note_of_a_kept_file_names_the_place_to_which_it_moves() {
+        let (cwd, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(cwd.path().join("old")).unwrap();
+        fs::write(cwd.path().join("old/file"), "before").unwrap();
+        let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
+        let workspace = workspace.with_state_folder(state.path());
+        workspace.begin_prompt(1);
+        let [old, new] = ["old", "new"].map(|name| workspace.resolve(name).unwrap());
+        inspect_entry(&workspace, &old).unwrap().move_to(&workspace, &new).unwrap();
+        let file = workspace.resolve("new/file").unwrap();
+        let before = PreImage::Bytes(b"before".to_vec());
+        atomic_write(&workspace, &file, b"after", &before).unwrap();
+        fs::write(cwd.path().join("new/file"), "by another program").unwrap();
+        let plan = RewindPlan::before_prompt(&workspace, 1).unwrap();
+        let notes: Vec<_> = plan.kept().iter().map(|kept| kept.note(&workspace)).collect();
+        let text = "The content of new/file is left unchanged: it has been changed since. The file \
+                    moves to old/file.";
+        assert_eq!(notes.iter().map(Note::to_string).collect::<Vec<_>>(), [text]);
+        let german = Titles::negotiate(CATALOGUES, "de").unwrap();
+        assert!(notes[0].render(&german).ends_with("Die Datei kommt nach old/file."));
     }
 
     #[test]

@@ -324,8 +324,8 @@ impl<'a> Forecast<'a> {
             modes.map(|(path, modes)| (moved_path(&path).unwrap_or(path), modes)).collect();
     }
 
-    /// Returns the current path of a file that the rewind moves with its folder. Returns `None` if
-    /// the path of the file stays the same, or if no file is moved.
+    /// Returns the current path of a file that the rewind moves, alone or with its folder. Returns
+    /// `None` if the path of the file stays the same, or if no file is moved.
     pub(super) fn path_before_move(&self, path: &Path) -> Option<PathBuf> {
         let place = self.place(path).filter(|place| place != path && exists(place))?;
         (!self.is_backup(&place)).then_some(place)
