@@ -396,6 +396,8 @@ async fn a_call_that_a_kill_cut_off_is_failed_once_after_a_load() {
     let id = agent.session_id();
     agent.prompt("go").await;
     agent.until_shown(&id, "started").await;
+    // An update of a running call is sent before it is stored.
+    scratch.until_stored("call/").await;
     agent.kill().await;
     scratch.until_alone(None, DEADLINE).await;
     for _ in 0..2 {

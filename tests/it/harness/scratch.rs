@@ -193,6 +193,24 @@ impl Scratch {
         not_spared.map(|process| describe(&process)).collect()
     }
 
+    /// Waits until the database of sessions contains a text.
+    pub(crate) async fn until_stored(&self, text: &str) {
+        let contains = |path: PathBuf| {
+            let bytes = fs::read(path).unwrap_or_default();
+            bytes.windows(text.len()).any(|part| part == text.as_bytes())
+        };
+        let is_stored = || {
+            let files = fs::read_dir(self.sessions()).unwrap();
+            files.map(|file| file.unwrap().path()).any(contains)
+        };
+        let stored = async {
+            while !is_stored() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(timeout(super::DEADLINE, stored).await.is_ok(), "{text} is not stored");
+    }
+
     /// Waits until this test has no processes except `spared`.
     pub(crate) async fn until_alone(&self, spared: Option<u32>, deadline: Duration) {
         let alone = async {
