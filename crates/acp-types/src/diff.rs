@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use crate::limits::MAX_WHOLE_FILE_DIFF_BYTES;
 use crate::{FileChange, Operation};
 
-use self::hunk_builder::HunkBuilder;
+use self::hunk_builder::HunkListBuilder;
 #[cfg(feature = "diff")]
 pub use self::minimal::diff_texts;
 
@@ -38,7 +38,7 @@ pub fn change_from_edits(
     new: &str,
     splices: &[TextEdit],
 ) -> FileChange {
-    let mut listed = HunkBuilder::with_memory_limit();
+    let mut listed = HunkListBuilder::with_memory_limit();
     edit_hunks::build_hunks(old, splices, &mut listed);
     change_from_hunk_builder(path, Operation::Modify, old, new, listed)
 }
@@ -62,7 +62,7 @@ pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
     }
     let sentence = change.sentence.clone().filter(|_| change.sentence_json_len() <= room);
     let room = room - sentence.as_ref().map_or(0, |_| change.sentence_json_len());
-    let mut listed = HunkBuilder::with_message_limit(change, room);
+    let mut listed = HunkListBuilder::with_message_limit(change, room);
     if change.hunks.is_empty() && change.unlisted == (0, 0) {
         let old = change.old_text.as_deref().unwrap_or_default();
         let new = change.new_text.as_deref().unwrap_or_default();
@@ -89,7 +89,7 @@ fn change_from_hunk_builder(
     operation: Operation,
     old: &str,
     new: &str,
-    listed: HunkBuilder,
+    listed: HunkListBuilder,
 ) -> FileChange {
     let keep = old.len() + new.len() <= MAX_WHOLE_FILE_DIFF_BYTES;
     let old_text = (keep && operation != Operation::Add).then(|| old.to_owned());

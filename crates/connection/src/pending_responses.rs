@@ -111,7 +111,7 @@ impl PendingResponses {
     }
 
     /// Answers every waiting request now, and every later request as soon as it is registered.
-    pub(crate) fn respond_all(&self) {
+    pub(crate) fn respond_all_and_close(&self) {
         let requests = {
             let mut unanswered = lock(&self.0);
             unanswered.is_closed = true;

@@ -91,7 +91,7 @@ pub struct OpenPrompt {
 enum TurnEnding {
     /// The turn ends, and its calls end with this reason.
     Ended(CallEndReason),
-    /// The turn has not begun and does not begin.
+    /// The turn has not started and does not start.
     Withdrawn,
 }
 
@@ -134,7 +134,7 @@ impl OpenPrompt {
         self.ending = TurnEnding::Ended(reason);
     }
 
-    /// Responds to a prompt whose turn has not begun: the client has withdrawn it with
+    /// Responds to a prompt whose turn has not started: the client has withdrawn it with
     /// `$/cancel_request`. The response is the error with which ACP answers such requests.
     pub fn withdraw(mut self) {
         *lock(&self.slot) = Some(Err(errors::request_cancelled_error()));

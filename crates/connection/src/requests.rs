@@ -87,7 +87,7 @@ impl ClientRequestSender {
         deadline: Duration,
     ) -> Result<T::Response, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
-        let send = request_and_handler_fn(request, move |asked| async move {
+        let send = send_and_handle_fn(request, move |asked| async move {
             let response = tokio::select! {
                 response = await_response(deadline, asked.block_task()) => response,
                 () = answer.closed() => return,
@@ -118,7 +118,7 @@ impl ClientRequestSender {
         make: impl FnOnce(T::Response) -> M + Send + 'static,
     ) -> Result<M, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
-        let send = request_and_handler_fn(request, move |asked| async move {
+        let send = send_and_handle_fn(request, move |asked| async move {
             let cancellation = asked.cancellation_handle();
             let mut asked = pin!(asked.block_task());
             tokio::select! {
@@ -141,7 +141,7 @@ impl ClientRequestSender {
     /// response. If there is no response within `deadline`, the request is cancelled at the client.
     /// After the session's end, the request is sent at once.
     pub fn release_resource<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
-        let send = request_and_handler_fn(request, move |asked| async move {
+        let send = send_and_handle_fn(request, move |asked| async move {
             drop(await_response(deadline, asked.block_task()).await);
         });
         self.enqueue(RequestKind::Release, send);
@@ -156,7 +156,7 @@ impl ClientRequestSender {
     /// Sends a queued request, unless its caller has dropped it. Called when the outbox has sent
     /// all earlier items.
     pub(crate) fn send_queued(&self, number: AgentRequestId) {
-        if let Some(send) = self.take_queued(number) {
+        if let Some(send) = self.take_queued_request(number) {
             send(&self.line);
         }
     }
@@ -198,13 +198,13 @@ impl ClientRequestSender {
         RemoveOnDrop { requests: self, number }
     }
 
-    fn take_queued(&self, number: AgentRequestId) -> Option<SendRequest> {
+    fn take_queued_request(&self, number: AgentRequestId) -> Option<SendRequest> {
         lock(&self.waiting).queued.remove(&number).map(|(_, send)| send)
     }
 }
 
 /// Returns a function that sends a request and spawns the handler of its response.
-fn request_and_handler_fn<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
+fn send_and_handle_fn<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     request: T,
     attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
 ) -> SendRequest {
@@ -244,7 +244,7 @@ struct RemoveOnDrop<'a> {
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         // A request that was already sent is no longer queued, so removing it has no effect.
-        drop(self.requests.take_queued(self.number));
+        drop(self.requests.take_queued_request(self.number));
         self.requests.handle.update(|session, _| session.drop_unsent_agent_request(self.number));
     }
 }

@@ -163,7 +163,7 @@ impl Drop for ClientSink {
     /// already sent every item.
     fn drop(&mut self) {
         self.requests.close_and_send_releases();
-        self.answers.respond_all();
+        self.answers.respond_all_and_close();
     }
 }
 

@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 use crate::keyboard::Keyboard;
 use crate::limits::{CLOSE_TIMEOUT, FINAL_PRINT_TIMEOUT, MAX_QUESTION_ATTEMPTS};
 use crate::output::OutputStream;
-use crate::translations::{ENGLISH, Translations};
+use crate::translations::{ENGLISH, MessageTranslations};
 
 /// The parameters of a run.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ pub async fn run_prompt(
 ) -> ExitCode {
     let ExecJob { agent, prompt, cwd, resumed, approval, fails_with_a_call, locale } = job;
     let mut ui = OutputStream::stdout();
-    let words = Arc::new(Translations::in_locale(&locale));
+    let words = Arc::new(MessageTranslations::in_locale(&locale));
     let cards = create_cards(&ui, &cwd, &locale);
     if let Some(resumed) = &resumed {
         ui.print_line(&resumed.description);
@@ -177,7 +177,7 @@ pub async fn run_prompt(
 
 /// Creates the renderer of a session for an output.
 pub fn create_cards(ui: &OutputStream, cwd: &Path, locale: &str) -> CardRenderer {
-    let words = Arc::new(Translations::in_locale(locale));
+    let words = Arc::new(MessageTranslations::in_locale(locale));
     let cards = CardRenderer::new(cwd, ui.width()).with_colours().with_catalogue(words);
     if ui.is_terminal() { cards.with_terminal_rendering() } else { cards }
 }
@@ -235,7 +235,7 @@ async fn resume_session(
 /// The output of the run, in the user's language.
 struct Screen {
     printed: Mutex<ScreenState>,
-    words: Arc<Translations>,
+    words: Arc<MessageTranslations>,
 }
 
 /// The mutable state of the output.

@@ -7,13 +7,14 @@ use acp_lifecycle::Titles;
 
 /// The messages of one language, by key.
 #[derive(Debug)]
-pub(super) struct Translations(Titles);
+pub(super) struct MessageTranslations(Titles);
 
 /// The English messages. Messages to the agent are always in English, because the agent may send
 /// them to a model.
-pub(super) static ENGLISH: LazyLock<Translations> = LazyLock::new(|| Translations::in_locale("en"));
+pub(super) static ENGLISH: LazyLock<MessageTranslations> =
+    LazyLock::new(|| MessageTranslations::in_locale("en"));
 
-impl Translations {
+impl MessageTranslations {
     /// Loads the messages for a locale, or the English messages if there is no translation.
     pub(super) fn in_locale(locale: &str) -> Self {
         // Tests check that the catalogues are valid. If no catalogue can be loaded, the keys are
@@ -37,7 +38,7 @@ impl Translations {
     }
 }
 
-impl Catalogue for Translations {
+impl Catalogue for MessageTranslations {
     fn translated_text(
         &self,
         key: &str,
@@ -69,7 +70,7 @@ mod tests {
     use acp_cards::{CATALOGUE_KEYS, Catalogue as _};
     use pretty_assertions::assert_eq;
 
-    use super::{CATALOGUES, Translations};
+    use super::{CATALOGUES, MessageTranslations};
 
     /// Returns all keys, each with the variables in its message.
     fn keys(messages: &str) -> BTreeMap<&str, Vec<&str>> {
@@ -100,11 +101,11 @@ mod tests {
                 assert!(found.remove(key).is_some(), "{locale}: {key}");
             }
             assert_eq!(found, keys(english), "{locale}");
-            let words = Translations::in_locale(locale);
+            let words = MessageTranslations::in_locale(locale);
             assert!(CATALOGUE_KEYS.iter().all(|key| words.0.has(key)), "{locale}");
         }
         assert!(
-            CATALOGUE_KEYS.iter().all(|key| !Translations::in_locale("en").0.has(key)),
+            CATALOGUE_KEYS.iter().all(|key| !MessageTranslations::in_locale("en").0.has(key)),
             "the cards say them"
         );
     }
@@ -114,19 +115,22 @@ mod tests {
         let sent = "Nicht ausgeführt: --deny-all rejects whatever is asked.";
         let shown = "Nicht ausgeführt: --deny-all lehnt jede Frage ab.";
         assert_eq!(
-            Translations::in_locale("de").translate_failure_reason(sent).as_deref(),
+            MessageTranslations::in_locale("de").translate_failure_reason(sent).as_deref(),
             Some(shown)
         );
         assert_eq!(
-            Translations::in_locale("en").translate_failure_reason(sent).as_deref(),
+            MessageTranslations::in_locale("en").translate_failure_reason(sent).as_deref(),
             Some(sent)
         );
         assert_eq!(
-            Translations::in_locale("de").translate_failure_reason("a.txt: no such file"),
+            MessageTranslations::in_locale("de").translate_failure_reason("a.txt: no such file"),
             None
         );
-        let lines =
-            Translations::in_locale("de").translated_text("more-lines", &[], &[("lines", 2)]);
+        let lines = MessageTranslations::in_locale("de").translated_text(
+            "more-lines",
+            &[],
+            &[("lines", 2)],
+        );
         assert_eq!(lines.as_deref(), Some("… 2 weitere Zeilen"));
     }
 }

@@ -271,7 +271,7 @@ impl SessionHandle {
         self.update(|session, now| session.end_turn(turn, reason, now));
     }
 
-    /// Ends a turn that has not begun; see [`Session::withdraw_turn`].
+    /// Ends a turn that has not started; see [`Session::withdraw_turn`].
     pub fn withdraw_turn(&self, turn: &TurnId) {
         self.update(|session, now| session.withdraw_turn(turn, now));
     }

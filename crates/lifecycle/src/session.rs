@@ -407,7 +407,7 @@ impl Session {
         self.end_calls_and_respond(turn, reason, now);
     }
 
-    /// Ends a turn that has not begun, because the client withdrew its prompt. The rules that apply
+    /// Ends a turn that has not started, because the client withdrew its prompt. The rules that apply
     /// until the running turn ends are kept.
     pub fn withdraw_turn(&mut self, turn: &TurnId, now: Timestamp) {
         self.end_calls_and_respond(turn, CallEndReason::User, now);

@@ -32,7 +32,7 @@ pub(crate) struct ToolDefinition {
 /// to its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct McpToolInfo {
+pub struct McpToolDescription {
     /// The name of the tool in the protocol.
     pub name: String,
     /// The description; it may contain any characters.
@@ -41,15 +41,15 @@ pub struct McpToolInfo {
 
 /// The parts of the first definition of a tool with which later definitions are compared.
 #[derive(Debug)]
-pub(crate) struct FirstDefinition {
+pub(crate) struct FirstToolDefinition {
     pub(crate) description: String,
     pub(crate) digest: String,
 }
 
 impl ToolDefinition {
     /// Returns the parts with which later definitions are compared.
-    pub(crate) fn first(&self) -> FirstDefinition {
-        FirstDefinition { description: self.description.clone(), digest: self.digest.clone() }
+    pub(crate) fn first(&self) -> FirstToolDefinition {
+        FirstToolDefinition { description: self.description.clone(), digest: self.digest.clone() }
     }
 
     /// Converts the definition that the server with this [address](McpServerConfig::address) has
@@ -75,8 +75,8 @@ impl ToolDefinition {
     }
 
     /// Returns the information about the tool that users see.
-    pub(crate) fn info(&self) -> McpToolInfo {
-        McpToolInfo { name: self.name.clone(), description: self.description.clone() }
+    pub(crate) fn info(&self) -> McpToolDescription {
+        McpToolDescription { name: self.name.clone(), description: self.description.clone() }
     }
 }
 

@@ -24,7 +24,7 @@ mod tool;
 mod transport;
 
 pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};
-pub use definition::McpToolInfo;
+pub use definition::McpToolDescription;
 pub use login::{McpLogin, McpLoginClient, McpLoginStore};
 pub use oauth::{McpLoginError, McpLoginFlow};
 pub use requests::{

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
-use crate::definition::{FirstDefinition, McpToolInfo, ToolDefinition};
+use crate::definition::{FirstToolDefinition, McpToolDescription, ToolDefinition};
 use crate::limits::{
     LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS, START_DELAY,
 };
@@ -44,7 +44,7 @@ pub enum McpServerState {
     /// The model can call the tools of the server.
     Ready {
         /// The tools, in the order of the server.
-        tools: Vec<McpToolInfo>,
+        tools: Vec<McpToolDescription>,
     },
     /// The server has failed or ended.
     Failed {
@@ -86,7 +86,7 @@ struct ServerEntry {
     is_late: AtomicBool,
     restart: Notify,
     /// The first definition of each tool, by its name.
-    first_definitions: Mutex<HashMap<String, Arc<FirstDefinition>>>,
+    first_definitions: Mutex<HashMap<String, Arc<FirstToolDefinition>>>,
     /// The last notice about the server.
     last_notice: Mutex<Option<String>>,
 }

@@ -24,7 +24,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value;
 
 use crate::client::ServerMessages;
-use crate::definition::{FirstDefinition, ToolDefinition};
+use crate::definition::{FirstToolDefinition, ToolDefinition};
 use crate::limits::{CLOSE_TIMEOUT, MAX_MESSAGE_BYTES};
 use crate::oauth::{ServerLogin, http_answer_text, login_error_text, start_error_text};
 use crate::requests::RunningCall;
@@ -38,7 +38,7 @@ pub(crate) struct McpTool {
     pub(crate) server: Arc<ServerConnection>,
     pub(crate) definition: Arc<ToolDefinition>,
     /// The first definition that the session received. `None` if the definition has not changed.
-    pub(crate) earlier: Option<Arc<FirstDefinition>>,
+    pub(crate) earlier: Option<Arc<FirstToolDefinition>>,
 }
 
 /// The connection to a server.

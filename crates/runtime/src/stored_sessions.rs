@@ -56,7 +56,7 @@ impl StoredSessions {
     }
 
     /// Returns the store; the first call opens it. If opening failed, the next call tries again.
-    pub(crate) async fn open_if_needed(&self) -> Result<OpenedStore, SessionStoreError> {
+    pub(crate) async fn open_store_if_needed(&self) -> Result<OpenedStore, SessionStoreError> {
         let mut slot = self.0.opened.lock().await;
         if let Some(opened) = &*slot {
             return Ok(opened.clone());

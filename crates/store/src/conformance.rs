@@ -23,7 +23,7 @@ mod writing;
 use std::fmt;
 use std::sync::Arc;
 
-use self::bench::{RuleBench, RuleBroken};
+use self::bench::{RuleBroken, StoreRuleBench};
 use crate::store::SessionStore;
 
 /// The result of checking one rule.
@@ -55,14 +55,14 @@ pub fn check_store_rules(open: &dyn Fn(&str) -> Arc<dyn SessionStore>) -> Vec<Ru
     let rules =
         [writing::RULES, loading::RULES, listing::RULES, forking_and_pruning::RULES].concat();
     let verdict = |(rule, check): &Rule| {
-        let bench = RuleBench::new(rule, open);
+        let bench = StoreRuleBench::new(rule, open);
         RuleVerdict { rule, outcome: check(&bench).map_err(|RuleBroken(how)| how) }
     };
     rules.iter().map(verdict).collect()
 }
 
 /// A rule and the function that checks it.
-type Rule = (&'static str, fn(&RuleBench<'_>) -> Result<(), RuleBroken>);
+type Rule = (&'static str, fn(&StoreRuleBench<'_>) -> Result<(), RuleBroken>);
 
 /// Creates a list of rules from functions. The name of each function is the text of the rule.
 macro_rules! rules {

@@ -42,7 +42,7 @@ pub use files::workspace::{Workspace, WorkspaceError};
 pub use note::{CATALOGUES, Note};
 pub use registry::{LiveTools, PreparedCall, Registry, ToolDefinition};
 pub use tool::backend::{
-    ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
+    ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, UnsavedTextBackend,
 };
 pub use tool::{
     CallDescription, CommandOutputStream, Context, DynTool, Invocation, OutputDisplay, SideEffects,

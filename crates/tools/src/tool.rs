@@ -27,7 +27,7 @@ use crate::limits::{MAX_UNDO_BYTES, MAX_UNDO_ENTRIES};
 use crate::note::Note;
 
 pub use self::context::{CommandOutputStream, Context};
-pub(crate) use self::context::{run_on_blocking_thread, run_to_completion};
+pub(crate) use self::context::{run_detached, run_on_blocking_thread};
 pub use self::dynamic::DynTool;
 pub use self::role::{ToolHint, ToolRole};
 

@@ -112,7 +112,7 @@ impl AgentProcess {
 
     /// Reads messages up to the first message that matches. If the response arrives before a
     /// matching message, returns its result.
-    pub(super) fn wait_for_message(
+    pub(super) fn wait_for_message_or_response(
         &mut self,
         method: &str,
         deadline: Duration,
@@ -217,8 +217,9 @@ mod tests {
             let mut shell = Command::new("sh");
             let mut agent = AgentProcess::start(shell.args(["-c", script])).unwrap();
             agent.send_request("greet", &json!({})).unwrap();
-            let found =
-                agent.wait_for_message("greet", DEADLINE, |message| message["method"] == "b");
+            let found = agent.wait_for_message_or_response("greet", DEADLINE, |message| {
+                message["method"] == "b"
+            });
             assert_eq!(found.unwrap(), expected.map(Value::from), "{script}");
         }
     }

@@ -58,7 +58,7 @@ pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f
                 latencies.push(latency.as_secs_f64() * 1000.0);
             }
         }
-        client.end_process()?;
+        client.end_agent_process()?;
         for (cwd, before) in folders {
             if list_file_names(&cwd)? != before {
                 return Err(TaskError::Failed(format!(
@@ -321,7 +321,7 @@ impl CancelClient {
         answer
     }
 
-    fn end_process(mut self) -> Result<(), TaskError> {
+    fn end_agent_process(mut self) -> Result<(), TaskError> {
         self.agent.close_input_and_wait(Duration::from_secs(2)).map(drop)
     }
 }

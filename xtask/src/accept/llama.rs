@@ -107,7 +107,7 @@ fn run_turn_until_match(
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": prompt}]});
     agent.send_request("session/prompt", &prompt)?;
     let is_it = |message: &Value| is_it(&message["params"]["update"]);
-    if agent.wait_for_message("session/prompt", TURN_TIMEOUT, is_it)?.is_some() {
+    if agent.wait_for_message_or_response("session/prompt", TURN_TIMEOUT, is_it)?.is_some() {
         return Ok(false);
     }
     agent.send_notification("session/cancel", &json!({ "sessionId": session }))?;

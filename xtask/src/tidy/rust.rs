@@ -7,7 +7,7 @@ pub(super) const RULES: &[TidyRule] = &[
     has_meaningful_name,
     has_limited_length,
     has_no_unfinished_code,
-    has_no_stray_blanks,
+    has_no_tabs_or_trailing_blanks,
     tests_do_not_sleep,
 ];
 
@@ -70,7 +70,7 @@ fn has_no_unfinished_code(file: &CheckedFile<'_>) -> Vec<Violation> {
     found
 }
 
-fn has_no_stray_blanks(file: &CheckedFile<'_>) -> Vec<Violation> {
+fn has_no_tabs_or_trailing_blanks(file: &CheckedFile<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.lines.iter().enumerate() {
         if line.ends_with(char::is_whitespace) {

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::hunk_builder::{HunkBuilder, line_count};
+use super::hunk_builder::{HunkListBuilder, line_count};
 use super::{CONTEXT_LINES, TextEdit};
 use crate::LineTag;
 
@@ -17,7 +17,7 @@ struct ChangedRegion {
 }
 
 /// Builds the hunks of the edits `splices` of the text `old`, and adds the hunks to `listed`.
-pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuilder) {
+pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkListBuilder) {
     let regions = changed_regions(old, splices);
     let is_emptied = |region: &ChangedRegion| {
         region.start == 0 && region.end == old.len() && region.new.is_empty()
@@ -110,7 +110,7 @@ fn is_unterminated_end(old: &str, place: usize) -> bool {
 }
 
 /// Adds the context lines after the last changed region of a hunk.
-fn push_trailing_context(listed: &mut HunkBuilder, old: &str, end: usize) {
+fn push_trailing_context(listed: &mut HunkListBuilder, old: &str, end: usize) {
     let after = (0..CONTEXT_LINES).fold(end, |at, _| line_end(old, at));
     listed.push_lines(LineTag::Context, &old[end..after]);
 }

@@ -13,7 +13,7 @@ const CONTEXT_LINE_DIVISOR: usize = 16;
 
 /// A size-limited list of hunks under construction.
 #[derive(Debug)]
-pub(super) struct HunkBuilder {
+pub(super) struct HunkListBuilder {
     hunks: Vec<Hunk>,
     remaining_bytes: usize,
     /// Maximum cost of a context line. A longer context line is left out, because it could take the
@@ -29,7 +29,7 @@ pub(super) struct HunkBuilder {
     unlisted: (usize, usize),
 }
 
-impl HunkBuilder {
+impl HunkListBuilder {
     /// Creates a builder with the size limit for changes that are kept in memory.
     pub(super) fn with_memory_limit() -> Self {
         Self::with_costs(MAX_HUNKS_BYTES, 0, |_, line| line.len() + HUNK_LINE_OVERHEAD_BYTES)

@@ -9,7 +9,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 use crate::limits::MAX_MINIMAL_DIFF_LINES;
 use crate::{FileChange, LineTag, Operation};
 
-use super::hunk_builder::{HunkBuilder, line_count};
+use super::hunk_builder::{HunkListBuilder, line_count};
 use super::{CONTEXT_LINES, TextEdit, change_from_hunk_builder, edit_hunks};
 
 /// Creates the change of a file from its old text and its new text. The change contains the hunks,
@@ -28,7 +28,7 @@ pub fn diff_texts(
     new: &str,
     deadline: Instant,
 ) -> FileChange {
-    let mut listed = HunkBuilder::with_memory_limit();
+    let mut listed = HunkListBuilder::with_memory_limit();
     if line_count(old) + line_count(new) <= MAX_MINIMAL_DIFF_LINES {
         build_hunks(old, new, deadline, &mut listed);
     } else {
@@ -38,7 +38,7 @@ pub fn diff_texts(
     change_from_hunk_builder(path, operation, old, new, listed)
 }
 
-fn build_hunks(old: &str, new: &str, deadline: Instant, listed: &mut HunkBuilder) {
+fn build_hunks(old: &str, new: &str, deadline: Instant, listed: &mut HunkListBuilder) {
     let old: Vec<_> = old.split_inclusive('\n').collect();
     let new: Vec<_> = new.split_inclusive('\n').collect();
     let steps = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
@@ -47,7 +47,7 @@ fn build_hunks(old: &str, new: &str, deadline: Instant, listed: &mut HunkBuilder
     }
 }
 
-fn build_hunk(steps: &[DiffOp], old: &[&str], new: &[&str], listed: &mut HunkBuilder) {
+fn build_hunk(steps: &[DiffOp], old: &[&str], new: &[&str], listed: &mut HunkListBuilder) {
     let Some(first) = steps.first() else { return };
     let start = |side: &[&str], range: Range<usize>| match side {
         [] => 0,

@@ -214,7 +214,7 @@ impl V1Projection {
         let terminal = self.get_or_insert_terminal(id);
         terminal.pending.append_output(&patch.output);
         patch.clone().apply(&mut terminal.report);
-        let Some(call) = self.call_showing(id) else {
+        let Some(call) = self.find_call_showing_terminal(id) else {
             return Vec::new();
         };
         let announced = self.terminals.get(id).is_some_and(|terminal| terminal.announced);
@@ -304,7 +304,7 @@ impl V1Projection {
         })
     }
 
-    fn call_showing(&self, id: &TerminalId) -> Option<ToolCallId> {
+    fn find_call_showing_terminal(&self, id: &TerminalId) -> Option<ToolCallId> {
         let shows = |sent: &&SentCall| sent.announced && sent.terminals().any(|shown| shown == id);
         self.calls.values().find(shows).map(|sent| sent.call.tool_call_id.clone())
     }

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use acp_lifecycle::{Session, SessionHandle};
 use acp_mcp::{
-    McpClientCapabilities, McpServerConfig, McpServerState, McpServers, McpToolInfo, McpTransport,
-    ServerSandbox, SessionFolders, ToolFilter,
+    McpClientCapabilities, McpServerConfig, McpServerState, McpServers, McpToolDescription,
+    McpTransport, ServerSandbox, SessionFolders, ToolFilter,
 };
 use acp_tools::sandbox::CommandIsolation;
 use acp_tools::{LiveTools, Workspace};
@@ -240,7 +240,7 @@ fn utf8(path: PathBuf) -> Result<String, String> {
 /// A server that was tested, and the result.
 struct TestedServer {
     name: String,
-    result: Result<Vec<McpToolInfo>, String>,
+    result: Result<Vec<McpToolDescription>, String>,
     /// Notices about tools that are left out.
     notices: Vec<String>,
 }
@@ -371,7 +371,7 @@ impl TestedServer {
         let Self { name, result, notices } = self;
         match result {
             Ok(tools) => {
-                let tool = |tool: &McpToolInfo| json!({ "name": tool.name, "description": tool.description });
+                let tool = |tool: &McpToolDescription| json!({ "name": tool.name, "description": tool.description });
                 let tools: Vec<_> = tools.iter().map(tool).collect();
                 json!({ "name": name, "state": "ready", "tools": tools, "notices": notices })
             }

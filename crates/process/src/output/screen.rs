@@ -13,13 +13,13 @@ use crate::limits::{SCREEN_COLS, SCREEN_ROWS};
 /// A text, and the number of characters that were removed from it because they hide or reorder
 /// other characters.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ScreenText {
+pub(super) struct SafeScreenText {
     pub(super) text: String,
     pub(super) hidden_chars: u64,
 }
 
 /// Returns the text that a terminal would show at the end.
-pub(super) fn render_final_text(raw: &[u8]) -> ScreenText {
+pub(super) fn render_final_text(raw: &[u8]) -> SafeScreenText {
     let (mut reader, mut screen) = (EscapeParser::default(), Screen::default());
     reader.parse_chunk(&mut screen, raw);
     reader.finish(&mut screen);
@@ -127,13 +127,13 @@ impl ScreenPage {
 }
 
 impl Screen {
-    fn finish(self) -> ScreenText {
+    fn finish(self) -> SafeScreenText {
         let mut text = self.scrolled_off;
         if let Some(page) = self.main_page {
             page.append_final_lines_to(&mut text);
         }
         self.page.append_page_to(&mut text);
-        ScreenText { text, hidden_chars: self.hidden_chars }
+        SafeScreenText { text, hidden_chars: self.hidden_chars }
     }
 
     fn newline(&mut self) {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use callboard_text::count_with_noun;
 use memchr::memchr_iter;
 
-use super::screen::{self, ScreenText};
+use super::screen::{self, SafeScreenText};
 use super::{complete_utf8_len, is_continuation};
 
 /// Returns the text that a terminal would show at the end. The result has no escape sequences, no
@@ -179,10 +179,10 @@ struct OmittedSize {
 /// assert_eq!(truncate_middle("0123456789", 4), "01\n[... 6 bytes left out ...]\n89");
 /// ```
 pub fn truncate_middle(text: &str, limit: usize) -> String {
-    truncate_to_excerpt(ScreenText { text: text.to_owned(), hidden_chars: 0 }, limit).text
+    truncate_to_excerpt(SafeScreenText { text: text.to_owned(), hidden_chars: 0 }, limit).text
 }
 
-fn truncate_to_excerpt(all: ScreenText, limit: usize) -> OutputExcerpt {
+fn truncate_to_excerpt(all: SafeScreenText, limit: usize) -> OutputExcerpt {
     if all.text.len() <= limit {
         return OutputExcerpt {
             text: all.text,
@@ -201,9 +201,9 @@ fn truncate_to_excerpt(all: ScreenText, limit: usize) -> OutputExcerpt {
 /// Joins two texts into one of at most `limit` bytes, with a line between them that gives the size
 /// of the gap.
 fn join_around_gap(
-    head: &ScreenText,
+    head: &SafeScreenText,
     gap: OmittedSize,
-    tail: &ScreenText,
+    tail: &SafeScreenText,
     limit: usize,
 ) -> OutputExcerpt {
     let (first, last) =

@@ -441,7 +441,7 @@ impl Connection {
         let (stored, state) = (stored.clone(), state.clone());
         drop(tokio::spawn(async move {
             // If the store cannot be opened, the session reports the error.
-            if let Ok(opened) = stored.open_if_needed().await {
+            if let Ok(opened) = stored.open_store_if_needed().await {
                 let archive = SessionArchive::new(opened.store).with_state_folder(state);
                 let prune = move || archive.prune_if_due(retention, SystemTime::now());
                 drop(tokio::task::spawn_blocking(prune).await);
@@ -454,7 +454,7 @@ impl Connection {
         let stored = stored.clone();
         // Opening the store may hang. A separate task continues the attempt, and each request waits
         // only for a limited time.
-        let opening = tokio::spawn(async move { stored.open_if_needed().await });
+        let opening = tokio::spawn(async move { stored.open_store_if_needed().await });
         match tokio::time::timeout(limits::STORE_OPEN_TIMEOUT, opening).await {
             Ok(Ok(opened)) => opened.map_err(|error| errors::session_store_error(&error)),
             Ok(Err(_panic)) => Err(errors::internal_error("the store could not be opened")),

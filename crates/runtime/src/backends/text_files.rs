@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use acp_connection::{ClientRequestError, ClientRequestSender, ClientSession};
-use acp_tools::{ClientError, TextBackend};
+use acp_tools::{ClientError, UnsavedTextBackend};
 use agent_client_protocol::v1::schema::{ReadTextFileRequest, SessionId, WriteTextFileRequest};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -33,7 +33,7 @@ impl ClientTextFiles {
     }
 }
 
-impl TextBackend for ClientTextFiles {
+impl UnsavedTextBackend for ClientTextFiles {
     fn can_write(&self) -> bool {
         self.writes
     }

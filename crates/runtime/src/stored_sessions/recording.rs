@@ -83,7 +83,7 @@ impl SessionRecording {
         );
         let opening = recording.clone();
         drop(tokio::spawn(async move {
-            let opened = stored.open_if_needed().await;
+            let opened = stored.open_store_if_needed().await;
             opening.attach_store_or_end(opened, new);
         }));
         recording

@@ -44,7 +44,7 @@ pub(super) fn run_order(order: &SandboxOrder, command: &CommandLine, report: &Re
     sys::close_descriptors(3, &kept);
     sys::exit_now(match order.isolation {
         Isolation::Namespaces if order.then == AfterSetup::HoldNetwork => {
-            namespaces::hold_network(report)
+            namespaces::create_and_hold_network(report)
         }
         Isolation::Namespaces => namespaces::run(order, command, report),
         Isolation::Landlock | Isolation::None => run_without_namespaces(order, command, report),

@@ -260,9 +260,9 @@ impl SessionNetwork {
         command.std().stdout(Stdio::null()).stderr(Stdio::null());
         let SandboxedChild { mut child, mut reports } = command.spawn()?;
         let received = match reports.read() {
-            Some(HelperReport::Network(process)) => {
-                receive_listener(&socket).map(|listener| (process, listener)).map_err(Into::into)
-            }
+            Some(HelperReport::Network(process)) => receive_tcp_listener(&socket)
+                .map(|listener| (process, listener))
+                .map_err(Into::into),
             _ => Err(SandboxError::HelperKilled),
         };
         match received {
@@ -302,7 +302,7 @@ impl Drop for SessionNetwork {
 }
 
 /// Receives the listening socket that the helper has created in the network.
-fn receive_listener(socket: &UnixStream) -> io::Result<TcpListener> {
+fn receive_tcp_listener(socket: &UnixStream) -> io::Result<TcpListener> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let buffer = &mut [0];

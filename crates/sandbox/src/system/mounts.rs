@@ -78,7 +78,7 @@ pub(super) fn build(
     let scratch = scratch.step(SetupStep::Devices)?;
     trees.add_hidden(&scratch, plan)?;
     let device_folder = scratch.device_folder().step(SetupStep::Devices)?;
-    let shm = scratch.folder("shm", 0o1777).step(SetupStep::Devices)?;
+    let shm = scratch.create_folder("shm", 0o1777).step(SetupStep::Devices)?;
     trees.attach_all()?;
 
     let dev = Path::new("/dev");
@@ -200,10 +200,10 @@ impl Trees {
             };
             let is_closed = self.must_be_closed(&path, plan);
             let (tree, attributes) = if is_tmp {
-                (scratch.folder("tmp", 0o1777), HARMLESS)
+                (scratch.create_folder("tmp", 0o1777), HARMLESS)
             } else if is_folder {
                 let mode = if is_closed { 0 } else { 0o755 };
-                (scratch.folder(&format!("hidden{number}"), mode), READ_ONLY)
+                (scratch.create_folder(&format!("hidden{number}"), mode), READ_ONLY)
             } else if is_closed {
                 (clone_unopenable_mount(), READ_ONLY)
             } else {

@@ -229,7 +229,7 @@ fn join(network: &SharedNetwork, order: &SandboxOrder) -> Result<(), SetupFailur
 }
 
 /// Creates a network, and keeps it until standard input is closed.
-pub(super) fn hold_network(report: &ReportWriter) -> i32 {
+pub(super) fn create_and_hold_network(report: &ReportWriter) -> i32 {
     match try_hold_network(report) {
         Ok(()) => 0,
         Err(failure) => {

@@ -55,7 +55,7 @@ impl Scratch {
         Ok(Self { folder })
     }
 
-    pub(super) fn folder(&self, name: &str, mode: u32) -> io::Result<OwnedFd> {
+    pub(super) fn create_folder(&self, name: &str, mode: u32) -> io::Result<OwnedFd> {
         mkdirat(&self.folder, name, Mode::from_raw_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(&self.folder, name, flags, Mode::empty())?;
@@ -70,7 +70,7 @@ impl Scratch {
 
     /// Returns a folder with the names that programs expect in `/dev`.
     pub(super) fn device_folder(&self) -> io::Result<OwnedFd> {
-        let tree = self.folder("dev", 0o755)?;
+        let tree = self.create_folder("dev", 0o755)?;
         for name in DEVICES {
             let file = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
             drop(openat(&tree, name, file, Mode::from_raw_mode(0o444))?);

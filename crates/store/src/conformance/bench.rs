@@ -25,13 +25,13 @@ impl From<SessionStoreError> for RuleBroken {
 pub(super) type CheckResult = Result<(), RuleBroken>;
 
 /// The store in which one rule is checked.
-pub(super) struct RuleBench<'a> {
+pub(super) struct StoreRuleBench<'a> {
     name: &'a str,
     open: &'a dyn Fn(&str) -> Arc<dyn SessionStore>,
     pub(super) store: Arc<dyn SessionStore>,
 }
 
-impl<'a> RuleBench<'a> {
+impl<'a> StoreRuleBench<'a> {
     pub(super) fn new(name: &'a str, open: &'a dyn Fn(&str) -> Arc<dyn SessionStore>) -> Self {
         Self { name, open, store: open(name) }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bench::{
-    CheckResult, RuleBench, append_change, ensure, ensure_equal, new_session, part_change,
+    CheckResult, StoreRuleBench, append_change, ensure, ensure_equal, new_session, part_change,
     prompt_change, record_with_brief, refused, session_folder, session_id, text_record,
     time_after_start,
 };
@@ -29,7 +29,7 @@ rules![
     a_call_prunes_at_most_the_maximum_number_of_sessions,
 ];
 
-fn a_fork_has_all_data_of_its_parent(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fork_has_all_data_of_its_parent(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut parent = bench.create_session("a", time_after_start(1))?;
     let linked = SessionRecord {
         attachments: vec![b"linked"[..].into()],
@@ -70,7 +70,7 @@ fn a_fork_has_all_data_of_its_parent(bench: &RuleBench<'_>) -> CheckResult {
     )
 }
 
-fn a_fork_can_end_at_a_prompt(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fork_can_end_at_a_prompt(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut parent = bench.create_session("a", time_after_start(1))?;
     parent.write(
         &[append_change("x"), prompt_change("second"), append_change("y"), prompt_change("third")],
@@ -84,7 +84,7 @@ fn a_fork_can_end_at_a_prompt(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&bench.client_texts("a")?.last().map(String::as_str), &Some("3:third"))
 }
 
-fn a_fork_and_its_parent_change_independently(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fork_and_its_parent_change_independently(bench: &StoreRuleBench<'_>) -> CheckResult {
     let linked = SessionRecord {
         attachments: vec![b"linked"[..].into()],
         ..record_with_brief("whole", "brief")
@@ -109,7 +109,7 @@ fn a_fork_and_its_parent_change_independently(bench: &RuleBench<'_>) -> CheckRes
     )
 }
 
-fn a_fork_needs_an_existing_prompt_and_an_unused_id(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fork_needs_an_existing_prompt_and_an_unused_id(bench: &StoreRuleBench<'_>) -> CheckResult {
     drop(bench.create_session("a", time_after_start(1))?);
     let fork = |into: &str, keep| {
         bench.store.fork(&session_id("a"), &new_session(into), keep, time_after_start(2)).map(drop)
@@ -123,7 +123,7 @@ fn a_fork_needs_an_existing_prompt_and_an_unused_id(bench: &RuleBench<'_>) -> Ch
     fork("b", Some(1)).map_err(Into::into)
 }
 
-fn a_removed_session_is_removed_with_all_of_its_data(bench: &RuleBench<'_>) -> CheckResult {
+fn a_removed_session_is_removed_with_all_of_its_data(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(&[append_change("x"), part_change("p", Some("1"))], time_after_start(2))?;
     drop(session);
@@ -144,7 +144,7 @@ fn retention_of_seconds(seconds: u64) -> RetentionPolicy {
     RetentionPolicy { keep: Some(Duration::from_secs(seconds)), ..RetentionPolicy::default() }
 }
 
-fn sessions_are_pruned_by_age(bench: &RuleBench<'_>) -> CheckResult {
+fn sessions_are_pruned_by_age(bench: &StoreRuleBench<'_>) -> CheckResult {
     for (session, seconds) in [("old", 10), ("older", 5), ("new", 90), ("future", 200)] {
         drop(bench.create_session(session, time_after_start(seconds))?);
     }
@@ -158,7 +158,7 @@ fn sessions_are_pruned_by_age(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&bench.listed_ids(&SessionFilter::default())?, &["future", "new"])
 }
 
-fn sessions_are_pruned_by_bytes_oldest_first(bench: &RuleBench<'_>) -> CheckResult {
+fn sessions_are_pruned_by_bytes_oldest_first(bench: &StoreRuleBench<'_>) -> CheckResult {
     for (session, seconds) in [("b", 2), ("a", 1), ("c", 3), ("d", 4)] {
         let mut open = bench.create_session(session, time_after_start(seconds))?;
         open.write(&[append_change(&"x".repeat(100_000))], time_after_start(seconds))?;
@@ -179,7 +179,7 @@ fn sessions_are_pruned_by_bytes_oldest_first(bench: &RuleBench<'_>) -> CheckResu
     ensure_equal(&bench.listed_ids(&SessionFilter::default())?, &["d", "c"])
 }
 
-fn an_open_session_is_never_pruned(bench: &RuleBench<'_>) -> CheckResult {
+fn an_open_session_is_never_pruned(bench: &StoreRuleBench<'_>) -> CheckResult {
     let held = bench.create_session("a", time_after_start(1))?;
     drop(bench.create_session("b", time_after_start(2))?);
     let all = RetentionPolicy { max_bytes: Some(0), ..retention_of_seconds(0) };
@@ -190,7 +190,7 @@ fn an_open_session_is_never_pruned(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&(pruned.sessions, pruned.outcome), &(vec![session_id("a")], PruneOutcome::Done))
 }
 
-fn sessions_without_prompts_are_pruned_at_any_age(bench: &RuleBench<'_>) -> CheckResult {
+fn sessions_without_prompts_are_pruned_at_any_age(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(&[SessionChange::Truncate { keep: 0 }], time_after_start(2))?;
     ensure_equal(
@@ -206,7 +206,7 @@ fn sessions_without_prompts_are_pruned_at_any_age(bench: &RuleBench<'_>) -> Chec
     refused!(bench.store.open(&session_id("a")), UnknownSession(_))
 }
 
-fn a_call_prunes_at_most_the_maximum_number_of_sessions(bench: &RuleBench<'_>) -> CheckResult {
+fn a_call_prunes_at_most_the_maximum_number_of_sessions(bench: &StoreRuleBench<'_>) -> CheckResult {
     for number in 0..=MAX_PRUNED {
         drop(bench.create_session(&format!("s{number:03}"), time_after_start(1))?);
     }

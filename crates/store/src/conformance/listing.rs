@@ -1,7 +1,7 @@
 //! Rules for lists and searches.
 
 use super::bench::{
-    CheckResult, RuleBench, append_change, ensure, ensure_equal, new_session, prompt_change,
+    CheckResult, StoreRuleBench, append_change, ensure, ensure_equal, new_session, prompt_change,
     record_with_brief, refused, session_folder, session_id, text_record, time_after_start,
 };
 use super::rules;
@@ -24,7 +24,7 @@ rules![
     removed_records_are_not_found,
 ];
 
-fn sessions_are_listed_by_their_newest_update(bench: &RuleBench<'_>) -> CheckResult {
+fn sessions_are_listed_by_their_newest_update(bench: &StoreRuleBench<'_>) -> CheckResult {
     for (session, seconds) in [("a", 3), ("b", 1), ("c", 2), ("e", 1), ("d", 1)] {
         drop(bench.create_session(session, time_after_start(seconds))?);
     }
@@ -33,7 +33,7 @@ fn sessions_are_listed_by_their_newest_update(bench: &RuleBench<'_>) -> CheckRes
     ensure_equal(&bench.listed_ids(&SessionFilter::default())?, &["d", "a", "c", "e", "b"])
 }
 
-fn a_list_has_pages_that_are_joined_by_cursors(bench: &RuleBench<'_>) -> CheckResult {
+fn a_list_has_pages_that_are_joined_by_cursors(bench: &StoreRuleBench<'_>) -> CheckResult {
     let many = MAX_PAGE_SESSIONS + 10;
     for number in 0..many {
         // Every three consecutive sessions have the same time.
@@ -63,7 +63,7 @@ fn a_list_has_pages_that_are_joined_by_cursors(bench: &RuleBench<'_>) -> CheckRe
     )
 }
 
-fn an_invalid_cursor_is_refused(bench: &RuleBench<'_>) -> CheckResult {
+fn an_invalid_cursor_is_refused(bench: &StoreRuleBench<'_>) -> CheckResult {
     for cursor in ["", "x", "1", "1.", "zz.a", "1.a b", "'; DROP TABLE session"] {
         let filter = SessionFilter { cursor: Some(cursor.to_owned()), ..Default::default() };
         refused!(bench.store.list(&filter), Invalid(_))?;
@@ -71,7 +71,7 @@ fn an_invalid_cursor_is_refused(bench: &RuleBench<'_>) -> CheckResult {
     Ok(())
 }
 
-fn sessions_are_found_by_either_path_of_their_folder(bench: &RuleBench<'_>) -> CheckResult {
+fn sessions_are_found_by_either_path_of_their_folder(bench: &StoreRuleBench<'_>) -> CheckResult {
     let folders = [("a", "/link", "/real"), ("b", "/real", "/real"), ("c", "/other", "/other")];
     for (number, (session, cwd, canonical)) in folders.into_iter().enumerate() {
         let new = NewSession { id: session_id(session), folder: session_folder(cwd, canonical) };
@@ -86,7 +86,7 @@ fn sessions_are_found_by_either_path_of_their_folder(bench: &RuleBench<'_>) -> C
     ensure_equal(&bench.listed_ids(&SessionFilter { cursor: page.next, ..first })?, &["a"])
 }
 
-fn a_folder_is_found_however_its_path_is_spelled(bench: &RuleBench<'_>) -> CheckResult {
+fn a_folder_is_found_however_its_path_is_spelled(bench: &StoreRuleBench<'_>) -> CheckResult {
     let spellings = ["/link", "/link/", "/x/../link/."];
     for (session, cwd) in ["a", "b", "c"].into_iter().zip(spellings) {
         let new = NewSession { id: session_id(session), folder: session_folder(cwd, "/real") };
@@ -112,7 +112,7 @@ fn a_folder_is_found_however_its_path_is_spelled(bench: &RuleBench<'_>) -> Check
     ensure_equal(&bench.listed_ids(&SessionFilter { cursor: page.next, ..first })?, &["a"])
 }
 
-impl RuleBench<'_> {
+impl StoreRuleBench<'_> {
     /// Returns the session id and the prompt number of each hit.
     fn find_hits(&self, words: &str) -> Result<Vec<(String, u32)>, crate::SessionStoreError> {
         let hits =
@@ -121,7 +121,7 @@ impl RuleBench<'_> {
     }
 }
 
-fn a_text_is_found_by_the_beginnings_of_all_its_words(bench: &RuleBench<'_>) -> CheckResult {
+fn a_text_is_found_by_the_beginnings_of_all_its_words(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let changes = [
         append_change("Migrate the SESSION table, please."),
@@ -147,7 +147,7 @@ fn a_text_is_found_by_the_beginnings_of_all_its_words(bench: &RuleBench<'_>) -> 
     )
 }
 
-fn characters_between_the_words_of_a_query_are_ignored(bench: &RuleBench<'_>) -> CheckResult {
+fn characters_between_the_words_of_a_query_are_ignored(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(
         &[append_change("alpha beta"), append_change("NOT alpha OR NEAR")],
@@ -169,7 +169,7 @@ fn characters_between_the_words_of_a_query_are_ignored(bench: &RuleBench<'_>) ->
 }
 
 fn hits_are_ordered_by_newest_session_and_then_by_newest_record(
-    bench: &RuleBench<'_>,
+    bench: &StoreRuleBench<'_>,
 ) -> CheckResult {
     let mut first =
         bench.store.create(&new_session("b"), &[prompt_change("needle")], time_after_start(9))?;
@@ -184,7 +184,7 @@ fn hits_are_ordered_by_newest_session_and_then_by_newest_record(
     )
 }
 
-fn hits_can_be_limited_to_one_folder_and_a_number(bench: &RuleBench<'_>) -> CheckResult {
+fn hits_can_be_limited_to_one_folder_and_a_number(bench: &StoreRuleBench<'_>) -> CheckResult {
     let elsewhere = NewSession { id: session_id("b"), folder: session_folder("/b", "/real/b") };
     drop(bench.store.create(&elsewhere, &[prompt_change("needle")], time_after_start(1))?);
     let mut session = bench.create_session("a", time_after_start(2))?;
@@ -206,7 +206,7 @@ fn hits_can_be_limited_to_one_folder_and_a_number(bench: &RuleBench<'_>) -> Chec
     ensure(search(Some("/c"), None)?.is_empty(), "something is found in another folder")
 }
 
-fn removed_records_are_not_found(bench: &RuleBench<'_>) -> CheckResult {
+fn removed_records_are_not_found(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let about = |text: &str| text_record(text).with_subject("call");
     session.write(

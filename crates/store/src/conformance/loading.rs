@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bench::{
-    CheckResult, RuleBench, RuleBroken, append_change, ensure, ensure_equal, new_session,
+    CheckResult, RuleBroken, StoreRuleBench, append_change, ensure, ensure_equal, new_session,
     prompt_change, record_text, record_with_brief, refused, session_id, text_record,
     time_after_start,
 };
@@ -24,7 +24,7 @@ rules![
     prompts_are_listed_with_the_beginning_of_their_text,
 ];
 
-fn the_newest_records_are_whole_within_the_budget(bench: &RuleBench<'_>) -> CheckResult {
+fn the_newest_records_are_whole_within_the_budget(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     // Each text has ten bytes, including the quotes.
     let records = ["oldest00", "middle00", "newest00"];
@@ -46,7 +46,7 @@ fn the_newest_records_are_whole_within_the_budget(bench: &RuleBench<'_>) -> Chec
 }
 
 fn a_record_without_a_short_form_is_whole_and_not_part_of_the_budget(
-    bench: &RuleBench<'_>,
+    bench: &StoreRuleBench<'_>,
 ) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let long = "x".repeat(100_000);
@@ -67,7 +67,7 @@ fn a_record_without_a_short_form_is_whole_and_not_part_of_the_budget(
     )
 }
 
-fn a_load_has_pages_within_their_limits(bench: &RuleBench<'_>) -> CheckResult {
+fn a_load_has_pages_within_their_limits(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let many = MAX_PAGE_RECORDS * 2;
     let changes: Vec<_> = (0..many).map(|number| append_change(&number.to_string())).collect();
@@ -102,7 +102,7 @@ fn a_load_has_pages_within_their_limits(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&load.damaged, &0)
 }
 
-fn later_writes_are_not_part_of_a_load(bench: &RuleBench<'_>) -> CheckResult {
+fn later_writes_are_not_part_of_a_load(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let mut load = bench.store.begin_load(&session_id("a"), RecordStream::Client, 0)?;
     session.write(&[append_change("later")], time_after_start(2))?;
@@ -110,7 +110,9 @@ fn later_writes_are_not_part_of_a_load(bench: &RuleBench<'_>) -> CheckResult {
     ensure(bench.store.next_page(&mut load)?.is_empty(), "a later record is loaded")
 }
 
-fn a_load_begins_at_the_newest_record_that_starts_the_stream(bench: &RuleBench<'_>) -> CheckResult {
+fn a_load_begins_at_the_newest_record_that_starts_the_stream(
+    bench: &StoreRuleBench<'_>,
+) -> CheckResult {
     let of_model = |text: &str| text_record(text).with_stream(RecordStream::Model);
     let mut session = bench.create_session("a", time_after_start(1))?;
     let changes = [
@@ -129,7 +131,7 @@ fn a_load_begins_at_the_newest_record_that_starts_the_stream(bench: &RuleBench<'
     ensure_equal(&bench.texts_of_stream("a", stream)?, &["1:summary", "1:two"])
 }
 
-fn a_load_of_a_removed_session_ends_with_an_error(bench: &RuleBench<'_>) -> CheckResult {
+fn a_load_of_a_removed_session_ends_with_an_error(bench: &StoreRuleBench<'_>) -> CheckResult {
     drop(bench.create_session("a", time_after_start(1))?);
     let mut load = bench.store.begin_load(&session_id("a"), RecordStream::Client, 0)?;
     bench.store.delete(&session_id("a"))?;
@@ -144,7 +146,7 @@ fn record_with_attachments(contents: &[&[u8]]) -> SessionRecord {
     }
 }
 
-fn attachments_are_returned_by_their_hash(bench: &RuleBench<'_>) -> CheckResult {
+fn attachments_are_returned_by_their_hash(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let contents: [&[u8]; 3] = [b"", b"\0\xff", &[7; 200_000]];
     session
@@ -166,7 +168,7 @@ fn attachments_are_returned_by_their_hash(bench: &RuleBench<'_>) -> CheckResult 
 }
 
 fn attachments_are_removed_with_the_last_record_that_names_them(
-    bench: &RuleBench<'_>,
+    bench: &StoreRuleBench<'_>,
 ) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let about = |contents: &[&[u8]]| record_with_attachments(contents).with_subject("call");
@@ -190,7 +192,7 @@ fn attachments_are_removed_with_the_last_record_that_names_them(
     ensure(!is_there(b"kept"), "one of a removed session is left")
 }
 
-fn prompts_are_listed_with_the_beginning_of_their_text(bench: &RuleBench<'_>) -> CheckResult {
+fn prompts_are_listed_with_the_beginning_of_their_text(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.store.create(
         &new_session("a"),
         &[prompt_change("one\n  line")],

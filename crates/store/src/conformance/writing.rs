@@ -1,7 +1,7 @@
 //! Rules for sessions that are created, opened and changed.
 
 use super::bench::{
-    CheckResult, RuleBench, append_change, ensure, ensure_equal, new_session, part_change,
+    CheckResult, StoreRuleBench, append_change, ensure, ensure_equal, new_session, part_change,
     prompt_change, refused, session_folder, session_id, text_record, time_after_start,
 };
 use super::rules;
@@ -38,7 +38,7 @@ rules![
     a_store_can_be_synced_after_writes,
 ];
 
-fn a_session_is_stored_with_its_first_prompt(bench: &RuleBench<'_>) -> CheckResult {
+fn a_session_is_stored_with_its_first_prompt(bench: &StoreRuleBench<'_>) -> CheckResult {
     let session = bench.store.create(
         &new_session("a"),
         &[prompt_change("hello"), append_change("x")],
@@ -57,7 +57,7 @@ fn a_session_is_stored_with_its_first_prompt(bench: &RuleBench<'_>) -> CheckResu
     ensure_equal(&bench.client_texts("a")?, &["1:hello", "1:x"])
 }
 
-fn a_session_without_a_prompt_is_not_stored(bench: &RuleBench<'_>) -> CheckResult {
+fn a_session_without_a_prompt_is_not_stored(bench: &StoreRuleBench<'_>) -> CheckResult {
     refused!(bench.store.create(&new_session("a"), &[], time_after_start(1)), Invalid(_))?;
     refused!(
         bench.store.create(&new_session("a"), &[append_change("x")], time_after_start(1)),
@@ -67,7 +67,7 @@ fn a_session_without_a_prompt_is_not_stored(bench: &RuleBench<'_>) -> CheckResul
     bench.create_session("a", time_after_start(1)).map(drop).map_err(Into::into)
 }
 
-fn an_id_is_stored_once(bench: &RuleBench<'_>) -> CheckResult {
+fn an_id_is_stored_once(bench: &StoreRuleBench<'_>) -> CheckResult {
     let session = bench.create_session("a", time_after_start(1))?;
     refused!(bench.create_session("a", time_after_start(2)), SessionExists(_))?;
     drop(session);
@@ -75,7 +75,7 @@ fn an_id_is_stored_once(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&bench.client_texts("a")?, &["1:first"])
 }
 
-fn an_id_that_could_name_a_file_is_refused(bench: &RuleBench<'_>) -> CheckResult {
+fn an_id_that_could_name_a_file_is_refused(bench: &StoreRuleBench<'_>) -> CheckResult {
     for wrong in ["", ".", "..", "a/b", "a\0b", "a.b", "ä", &"x".repeat(129)] {
         refused!(bench.create_session(wrong, time_after_start(1)), Invalid(_))?;
         refused!(bench.store.open(&session_id(wrong)), UnknownSession(_))?;
@@ -85,7 +85,7 @@ fn an_id_that_could_name_a_file_is_refused(bench: &RuleBench<'_>) -> CheckResult
 }
 
 fn a_session_that_is_not_stored_is_unknown_to_every_operation(
-    bench: &RuleBench<'_>,
+    bench: &StoreRuleBench<'_>,
 ) -> CheckResult {
     let (store, unknown) = (&bench.store, session_id("unknown"));
     refused!(store.open(&unknown), UnknownSession(_))?;
@@ -100,7 +100,7 @@ fn a_session_that_is_not_stored_is_unknown_to_every_operation(
     refused!(store.delete(&unknown), UnknownSession(_))
 }
 
-fn a_session_can_be_open_only_once_over_all_processes(bench: &RuleBench<'_>) -> CheckResult {
+fn a_session_can_be_open_only_once_over_all_processes(bench: &StoreRuleBench<'_>) -> CheckResult {
     let other = bench.open_again();
     let session = bench.create_session("a", time_after_start(1))?;
     for store in [&bench.store, &other] {
@@ -114,7 +114,7 @@ fn a_session_can_be_open_only_once_over_all_processes(bench: &RuleBench<'_>) -> 
     bench.store.open(&session_id("a")).map(drop).map_err(Into::into)
 }
 
-fn writes_are_visible_to_other_processes(bench: &RuleBench<'_>) -> CheckResult {
+fn writes_are_visible_to_other_processes(bench: &StoreRuleBench<'_>) -> CheckResult {
     let other = bench.open_again();
     let mut session =
         other.create(&new_session("a"), &[prompt_change("one")], time_after_start(1))?;
@@ -127,7 +127,7 @@ fn writes_are_visible_to_other_processes(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&bench.store.summary(&session_id("a"))?, &other.summary(&session_id("a"))?)
 }
 
-fn a_write_is_made_completely_or_not_at_all(bench: &RuleBench<'_>) -> CheckResult {
+fn a_write_is_made_completely_or_not_at_all(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let before = bench.store.summary(&session_id("a"))?;
     let changes = [
@@ -147,7 +147,7 @@ fn a_write_is_made_completely_or_not_at_all(bench: &RuleBench<'_>) -> CheckResul
     ensure_equal(&bench.store.summary(&session_id("a"))?, &before)
 }
 
-fn values_beyond_their_limit_are_refused(bench: &RuleBench<'_>) -> CheckResult {
+fn values_beyond_their_limit_are_refused(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let long = |bytes: usize| "x".repeat(bytes);
     for change in [
@@ -176,7 +176,9 @@ fn values_beyond_their_limit_are_refused(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&bench.client_texts("a")?.last(), &Some(&format!("1:{large}")))
 }
 
-fn records_keep_their_order_and_their_fields_in_both_streams(bench: &RuleBench<'_>) -> CheckResult {
+fn records_keep_their_order_and_their_fields_in_both_streams(
+    bench: &StoreRuleBench<'_>,
+) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let mut of_model = text_record("answer").with_stream(RecordStream::Model).with_subject("m");
     (of_model.kind, of_model.version) = ("message".to_owned(), 7);
@@ -205,7 +207,7 @@ fn records_keep_their_order_and_their_fields_in_both_streams(bench: &RuleBench<'
 }
 
 fn a_folded_record_is_at_the_position_of_the_first_of_its_subject(
-    bench: &RuleBench<'_>,
+    bench: &StoreRuleBench<'_>,
 ) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let about = |text: &str| text_record(text).with_subject("call");
@@ -229,7 +231,7 @@ fn a_folded_record_is_at_the_position_of_the_first_of_its_subject(
     ensure_equal(&bench.client_texts("a")?, &["1:first", "1:again", "1:x", "1:y", "1:new"])
 }
 
-fn a_fold_affects_no_other_prompt_stream_or_subject(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fold_affects_no_other_prompt_stream_or_subject(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let about = |text: &str| text_record(text).with_subject("plan");
     let of_model = || about("answer").with_stream(RecordStream::Model);
@@ -249,7 +251,9 @@ fn a_fold_affects_no_other_prompt_stream_or_subject(bench: &RuleBench<'_>) -> Ch
     ensure_equal(&bench.texts_of_stream("a", RecordStream::Model)?, &["2:answer"])
 }
 
-fn a_fold_does_not_replace_the_record_that_begins_its_prompt(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fold_does_not_replace_the_record_that_begins_its_prompt(
+    bench: &StoreRuleBench<'_>,
+) -> CheckResult {
     let begin = SessionChange::Prompt(text_record("begin").with_subject("m"));
     let mut session = bench.store.create(&new_session("a"), &[begin], time_after_start(1))?;
     session.write(
@@ -259,7 +263,7 @@ fn a_fold_does_not_replace_the_record_that_begins_its_prompt(bench: &RuleBench<'
     ensure_equal(&bench.client_texts("a")?, &["1:begin", "1:folded"])
 }
 
-fn a_truncation_removes_only_prompts_from_both_streams(bench: &RuleBench<'_>) -> CheckResult {
+fn a_truncation_removes_only_prompts_from_both_streams(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let of_model = |text| SessionChange::Append(text_record(text).with_stream(RecordStream::Model));
     let changes = [
@@ -287,7 +291,7 @@ fn a_truncation_removes_only_prompts_from_both_streams(bench: &RuleBench<'_>) ->
     ensure_equal(&bench.client_texts("a")?, &["1:first", "2:another", "2:y"])
 }
 
-fn record_numbers_are_never_reused(bench: &RuleBench<'_>) -> CheckResult {
+fn record_numbers_are_never_reused(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(&[prompt_change("second")], time_after_start(2))?;
     let gone = bench.load_records("a", RecordStream::Client, 0)?.pop();
@@ -300,7 +304,7 @@ fn record_numbers_are_never_reused(bench: &RuleBench<'_>) -> CheckResult {
     ensure(numbers.is_some_and(|(gone, last)| gone < last), "a number is used again")
 }
 
-fn a_session_without_prompts_is_open_but_not_listed(bench: &RuleBench<'_>) -> CheckResult {
+fn a_session_without_prompts_is_open_but_not_listed(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(&[SessionChange::Truncate { keep: 0 }], time_after_start(2))?;
     ensure(bench.listed_ids(&SessionFilter::default())?.is_empty(), "it is listed")?;
@@ -310,14 +314,14 @@ fn a_session_without_prompts_is_open_but_not_listed(bench: &RuleBench<'_>) -> Ch
     ensure_equal(&bench.client_texts("a")?, &["1:again"])
 }
 
-fn a_truncation_cannot_keep_more_prompts_than_exist(bench: &RuleBench<'_>) -> CheckResult {
+fn a_truncation_cannot_keep_more_prompts_than_exist(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let keep = SessionChange::Truncate { keep: 2 };
     refused!(session.write(&[keep], time_after_start(2)), UnknownPrompt { prompt: 2, .. })?;
     ensure_equal(&bench.client_texts("a")?, &["1:first"])
 }
 
-fn a_title_is_set_and_truncated(bench: &RuleBench<'_>) -> CheckResult {
+fn a_title_is_set_and_truncated(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let title = "ä".repeat(limits::MAX_TITLE_BYTES);
     session.write(&[SessionChange::Title(title.clone())], time_after_start(2))?;
@@ -326,7 +330,7 @@ fn a_title_is_set_and_truncated(bench: &RuleBench<'_>) -> CheckResult {
     ensure(title.starts_with(&stored), "it is another title")
 }
 
-fn parts_are_set_replaced_and_removed(bench: &RuleBench<'_>) -> CheckResult {
+fn parts_are_set_replaced_and_removed(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(
         &[part_change("p", Some("1")), part_change("q", Some("[2]"))],
@@ -342,7 +346,7 @@ fn parts_are_set_replaced_and_removed(bench: &RuleBench<'_>) -> CheckResult {
 }
 
 fn only_records_change_the_update_time_and_never_to_an_earlier_time(
-    bench: &RuleBench<'_>,
+    bench: &StoreRuleBench<'_>,
 ) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(10))?;
     let updated = || bench.store.summary(&session_id("a")).map(|summary| summary.updated);
@@ -361,7 +365,7 @@ fn only_records_change_the_update_time_and_never_to_an_earlier_time(
     ensure_equal(&last.map(|record| record.at), &Some(time_after_start(5)))
 }
 
-fn a_session_moves_to_another_folder(bench: &RuleBench<'_>) -> CheckResult {
+fn a_session_moves_to_another_folder(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(
         &[SessionChange::Move(session_folder("/elsewhere", "/elsewhere"))],
@@ -374,7 +378,7 @@ fn a_session_moves_to_another_folder(bench: &RuleBench<'_>) -> CheckResult {
     ensure(bench.listed_ids(&of("/project"))?.is_empty(), "it is listed in its old folder")
 }
 
-fn a_store_can_be_synced_after_writes(bench: &RuleBench<'_>) -> CheckResult {
+fn a_store_can_be_synced_after_writes(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     bench.store.sync()?;
     session.write(&[append_change("x")], time_after_start(2))?;
@@ -383,7 +387,7 @@ fn a_store_can_be_synced_after_writes(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&bench.open_again().summary(&id)?.prompts, &1)
 }
 
-fn an_attachment_of_a_refused_write_is_not_kept(bench: &RuleBench<'_>) -> CheckResult {
+fn an_attachment_of_a_refused_write_is_not_kept(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let contents: [std::sync::Arc<[u8]>; 2] = [b"kept"[..].into(), b"refused"[..].into()];
     let linked = |at: usize| {

@@ -165,8 +165,9 @@ fn remove_unless_open_or_changed(
 /// Removes the files and locks of sessions that are not stored. A process that is killed shortly
 /// before or after a commit can leave such files.
 fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), SessionStoreError> {
-    let named: BTreeSet<_> =
-        session_ids_in_folder(&store.files).chain(session_ids_in_folder(&store.locks)).collect();
+    let named: BTreeSet<_> = session_ids_from_file_names(&store.files)
+        .chain(session_ids_from_file_names(&store.locks))
+        .collect();
     for name in named {
         let id = SessionId::new(name.as_str());
         // A process that creates a session takes the session's lock first.
@@ -187,7 +188,7 @@ fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), Sessi
 }
 
 /// Returns the file names in a folder that are session ids.
-fn session_ids_in_folder(folder: &Path) -> impl Iterator<Item = String> {
+fn session_ids_from_file_names(folder: &Path) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().into_string().ok())

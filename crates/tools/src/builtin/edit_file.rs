@@ -26,7 +26,7 @@ use crate::note::Note;
 use crate::progress::{FilesDone, ProgressReporter};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
-    ToolOutput, ToolPreview, redact_secrets, run_to_completion,
+    ToolOutput, ToolPreview, redact_secrets, run_detached,
 };
 
 use edited_file::{EditedFile, call_too_large_error, load_file_and_add_edit};
@@ -221,7 +221,7 @@ impl Tool for EditFile {
     ) -> Result<ToolOutput, ToolError> {
         let plan = pinned.release(grant)?;
         let (call, context) = (invocation.call.clone(), invocation.context.clone());
-        run_to_completion(async move { plan.apply(&call, &context).await }).await
+        run_detached(async move { plan.apply(&call, &context).await }).await
     }
 }
 

@@ -261,7 +261,7 @@ fn rejected_host(host: &str, reason: Option<String>) -> ToolError {
 
 fn page_output(page: &Page, args: &Args, is_cached: bool) -> Result<ToolOutput, ToolError> {
     let raw = args.raw.unwrap_or(false);
-    let head = page.head(raw);
+    let head = page.header_lines(raw);
     let mut output = match (&page.content, page.text(raw)) {
         (_, Some(text)) => text_output(page, &head, (text, raw), args.offset)?,
         (PageContent::Image(image), _) => {

@@ -23,7 +23,7 @@ use crate::files::write::{PreImage, read_whole};
 use crate::limits::{MAX_CLIENT_TEXT_BYTES, MAX_CONCURRENT_CLIENT_TEXTS};
 use crate::note::Note;
 use crate::tool::Context;
-use crate::tool::backend::TextBackend;
+use crate::tool::backend::UnsavedTextBackend;
 
 use self::text_comparison::{TextComparison, compare_with_disk, lost_line_end};
 
@@ -238,7 +238,7 @@ enum ClientText {
 
 async fn query_client(
     context: &Context,
-    backend: &dyn TextBackend,
+    backend: &dyn UnsavedTextBackend,
     at: WorkspacePath,
 ) -> ClientText {
     if at.path().to_str().is_none() {
@@ -336,7 +336,7 @@ impl DiskFile {
 
 /// A new text for a file that has unsaved changes in the client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ClientRewrite<'a> {
+pub(crate) struct UnsavedTextChange<'a> {
     pub(crate) at: &'a WorkspacePath,
     /// The canonical path of the file at the time of the preview.
     pub(crate) real_path: &'a Path,
@@ -356,7 +356,7 @@ pub(crate) struct ClientRewrite<'a> {
 /// each error, the texts that were already changed are restored.
 pub(crate) async fn rewrite_in_client(
     context: &Context,
-    texts: &[ClientRewrite<'_>],
+    texts: &[UnsavedTextChange<'_>],
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
     let Some(backend) = context.text.as_deref().filter(|_| !texts.is_empty()) else {
@@ -365,7 +365,7 @@ pub(crate) async fn rewrite_in_client(
     for text in texts {
         text.require_unchanged(context, backend).await?;
     }
-    for (place, ClientRewrite { at, new_text: text, .. }) in texts.iter().enumerate() {
+    for (place, UnsavedTextChange { at, new_text: text, .. }) in texts.iter().enumerate() {
         if cancel.is_cancelled() {
             let left = restore_in_client(context, &texts[..place]).await;
             let message = format!("cancelled before all texts were changed in the editor{left}");
@@ -386,7 +386,7 @@ pub(crate) async fn rewrite_in_client(
 
 /// Records the texts that were sent to the client, so that `undo` can revert them. Must only be
 /// called when the call can no longer fail.
-pub(crate) async fn record_rewrites(context: &Context, texts: &[ClientRewrite<'_>]) {
+pub(crate) async fn record_rewrites(context: &Context, texts: &[UnsavedTextChange<'_>]) {
     for text in texts {
         text.record_for_undo(context).await;
     }
@@ -394,10 +394,14 @@ pub(crate) async fn record_rewrites(context: &Context, texts: &[ClientRewrite<'_
 
 /// Restores changed texts in the client, in reverse order. Returns a message that names the texts
 /// that the client did not accept.
-pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<'_>]) -> String {
+pub(crate) async fn restore_in_client(
+    context: &Context,
+    texts: &[UnsavedTextChange<'_>],
+) -> String {
     let Some(backend) = &context.text else { return String::new() };
     let mut left = String::new();
-    for ClientRewrite { at, expected_text: found, lost_line_end: end, .. } in texts.iter().rev() {
+    for UnsavedTextChange { at, expected_text: found, lost_line_end: end, .. } in texts.iter().rev()
+    {
         if backend.write(at.path(), &format!("{found}{end}")).await.is_err() {
             left.push_str(&format!(". {} could not be put back in the editor", at.given()));
         }
@@ -405,13 +409,13 @@ pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<
     left
 }
 
-impl ClientRewrite<'_> {
+impl UnsavedTextChange<'_> {
     /// Checks that the path still leads to the file of the preview, and that the client's text of
     /// this file has not changed.
     async fn require_unchanged(
         &self,
         context: &Context,
-        backend: &dyn TextBackend,
+        backend: &dyn UnsavedTextBackend,
     ) -> Result<(), ToolError> {
         let changed = |why: &str| {
             let message = format!("{} {why}. Read it again", self.at.given());

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::builtin::unsaved_files::{
-    ClientRewrite, UnsavedTexts, record_rewrites, require_no_unsaved_changes, rewrite_in_client,
+    UnsavedTextChange, UnsavedTexts, record_rewrites, require_no_unsaved_changes, rewrite_in_client,
 };
 use crate::edit::find_placeholder_line;
 use crate::error::{ErrorCode, ToolError};
@@ -27,7 +27,7 @@ use crate::note::Note;
 use crate::progress::ProgressReporter;
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
-    ToolOutput, ToolPreview, run_to_completion,
+    ToolOutput, ToolPreview, run_detached,
 };
 
 /// The tool `write_file`.
@@ -203,7 +203,7 @@ impl Tool for WriteFile {
     ) -> Result<ToolOutput, ToolError> {
         let plan = pinned.release(grant)?;
         let (call, context) = (invocation.call.clone(), invocation.context.clone());
-        run_to_completion(async move { plan.apply(&call, &context).await }).await
+        run_detached(async move { plan.apply(&call, &context).await }).await
     }
 }
 
@@ -256,10 +256,10 @@ impl Plan {
 
     /// Returns the new text to send to the client. Returns `None` if the client has no unsaved
     /// changes of the file.
-    fn client_rewrite(&self) -> Option<ClientRewrite<'_>> {
+    fn client_rewrite(&self) -> Option<UnsavedTextChange<'_>> {
         let (real, end) = self.unsaved.as_ref()?;
         let found = str::from_utf8(self.found.bytes()?).ok()?;
-        Some(ClientRewrite {
+        Some(UnsavedTextChange {
             at: &self.at,
             real_path: real,
             expected_text: found,

@@ -192,7 +192,11 @@ impl Connector {
     /// `destination` has another host, or if only one of the two ports is reached through the
     /// upstream proxy.
     #[cfg(feature = "web")]
-    pub(crate) fn reroute(&self, route: &Route, destination: &Destination) -> Option<Route> {
+    pub(crate) fn route_to_other_port(
+        &self,
+        route: &Route,
+        destination: &Destination,
+    ) -> Option<Route> {
         let is_direct = self.upstream_of(destination).is_none();
         if route.destination.host != destination.host || route.addresses.is_some() != is_direct {
             return None;

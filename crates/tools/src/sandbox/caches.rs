@@ -111,7 +111,7 @@ impl FoundCaches {
 impl CacheCopy {
     /// Creates folders for the changed files of all existing caches. The folders are created
     /// beneath `layers`.
-    pub(super) fn folders(
+    pub(super) fn create_layer_folders(
         &self,
         layers: &Path,
         caches: &FoundCaches,
@@ -174,7 +174,7 @@ mod tests {
         let copies = Arc::new(CacheCopies::default());
         let copy = copies.claim_unused();
         let layers = folder.path().join("layers");
-        let folders = copy.folders(&layers, &FoundCaches::find(&home, &env)).unwrap();
+        let folders = copy.create_layer_folders(&layers, &FoundCaches::find(&home, &env)).unwrap();
         let paths: Vec<_> =
             folders.iter().map(|it| it.path.strip_prefix(folder.path()).unwrap()).collect();
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
         assert!(folders.iter().all(|it| it.layer.join("work").is_dir()));
         fs::create_dir_all(home.join(".cargo/git")).unwrap();
         let caches = FoundCaches::find(&home, &env);
-        let later = copy.folders(&layers, &caches).unwrap();
+        let later = copy.create_layer_folders(&layers, &caches).unwrap();
         assert!(folders.iter().all(|folder| later.contains(folder)));
         assert_eq!(later.len(), folders.len() + 1);
         let names: Vec<_> = caches.variables_for_missing(folder.path()).map(|it| it.0).collect();

@@ -353,7 +353,7 @@ impl SessionSandbox {
         let home = self.home.as_deref().filter(|_| self.has_namespaces())?;
         let copy = self.cache_copies.claim_unused();
         let caches = FoundCaches::find(home, env);
-        let folders = copy.folders(&self.tmp.layers(), &caches);
+        let folders = copy.create_layer_folders(&self.tmp.layers(), &caches);
         env.extend(caches.variables_for_missing(self.visible_tmp()));
         let folders = folders.inspect_err(|error| tracing::warn!(%error, "no copies of caches"));
         policy.copy_on_write = folders.ok()?;
@@ -379,7 +379,7 @@ impl SessionSandbox {
 
     /// Records that the sandbox has stopped a command. `line` is the line of its output that shows
     /// the reason.
-    pub(crate) fn record_stop(&self, command: &str, line: String) {
+    pub(crate) fn record_stopped_command(&self, command: &str, line: String) {
         let mut stopped = lock(&self.stopped);
         stopped.retain(|(other, _)| other != command);
         stopped.push_back((command.to_owned(), line));

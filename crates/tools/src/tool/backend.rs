@@ -1,6 +1,6 @@
 //! The client as a backend of tools: the texts in the client's editor, and the client's terminals.
 //!
-//! A program that embeds this crate implements [`TextBackend`] and [`TerminalBackend`].
+//! A program that embeds this crate implements [`UnsavedTextBackend`] and [`TerminalBackend`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::limits::MAX_CLIENT_ERROR_BYTES;
 /// The texts of the files that are open in a client, including unsaved changes.
 ///
 /// Each method must end within a limited time. Dropping the returned future cancels the request.
-pub trait TextBackend: fmt::Debug + Send + Sync {
+pub trait UnsavedTextBackend: fmt::Debug + Send + Sync {
     /// Returns whether the client accepts new texts. If the client accepts no new texts,
     /// [`write`](Self::write) is never called.
     fn can_write(&self) -> bool;

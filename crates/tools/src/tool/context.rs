@@ -9,7 +9,7 @@ use std::sync::Arc;
 use acp_lifecycle::{Effect, Effects};
 use tokio::task::JoinError;
 
-use super::backend::{TerminalBackend, TextBackend};
+use super::backend::{TerminalBackend, UnsavedTextBackend};
 use crate::error::ToolError;
 use crate::files::LateWrite;
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
@@ -26,7 +26,7 @@ pub struct Context {
     /// The environment variables for commands.
     pub env: Arc<BTreeMap<String, String>>,
     /// The backend for unsaved texts of the client. `None` if the client does not support this.
-    pub text: Option<Arc<dyn TextBackend>>,
+    pub text: Option<Arc<dyn UnsavedTextBackend>>,
     /// The backend for terminals of the client. `None` if the client does not support this.
     pub terminal: Option<Arc<dyn TerminalBackend>>,
     /// The isolation of commands. By default, commands run without a sandbox.
@@ -67,7 +67,7 @@ impl Context {
     /// Sets the backend for unsaved texts of the client. Pass `None` if the client does not support
     /// this.
     #[must_use]
-    pub fn with_unsaved_text_backend(self, text: Option<Arc<dyn TextBackend>>) -> Self {
+    pub fn with_unsaved_text_backend(self, text: Option<Arc<dyn UnsavedTextBackend>>) -> Self {
         Self { text, ..self }
     }
 
@@ -188,7 +188,7 @@ pub(crate) async fn run_on_blocking_thread<T: Send + 'static>(
 
 /// Runs a future to its end, even if the caller is dropped. Otherwise a cancelled call could leave
 /// files partly changed.
-pub(crate) async fn run_to_completion<T: Send + 'static>(
+pub(crate) async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
 ) -> Result<T, ToolError> {
     result_or_resume_panic(tokio::spawn(work).await)
@@ -209,13 +209,13 @@ fn result_or_resume_panic<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::run_to_completion;
+    use super::run_detached;
     use tokio::sync::oneshot;
 
     #[tokio::test]
     async fn work_continues_when_its_caller_is_dropped() {
         let ((begin, begun), (end, ended)) = (oneshot::channel(), oneshot::channel());
-        let mut work = Box::pin(run_to_completion(async move {
+        let mut work = Box::pin(run_detached(async move {
             begun.await.unwrap();
             end.send(()).unwrap();
             Ok(())

@@ -116,7 +116,7 @@ impl Page {
     }
 
     /// Returns lines about the page for the model: the URL, the status, the type and the title.
-    pub(crate) fn head(&self, raw: bool) -> String {
+    pub(crate) fn header_lines(&self, raw: bool) -> String {
         let media_type =
             escape_invisible_truncated(&self.media_type.essence, MAX_MEDIA_TYPE_BYTES).0;
         let media_type = if media_type.is_empty() { "not declared".to_owned() } else { media_type };

@@ -78,7 +78,8 @@ impl SharedWebAccess {
         let mut redirects = 0;
         let (received, url) = loop {
             let destination = url.destination();
-            let known = routes.iter().find_map(|route| connector.reroute(route, &destination));
+            let known =
+                routes.iter().find_map(|route| connector.route_to_other_port(route, &destination));
             let route = match known {
                 Some(route) => route,
                 None => {

@@ -153,10 +153,11 @@ fn run_cancelled_turn(
         server.wait_for_finished_request()?;
     }
     if let Some(is_there) = point.is_there {
-        let early = client.agent.wait_for_message("session/prompt", DEADLINE, |message| {
-            record_call_status(message, &mut calls);
-            is_there(&message["params"]["update"])
-        })?;
+        let early =
+            client.agent.wait_for_message_or_response("session/prompt", DEADLINE, |message| {
+                record_call_status(message, &mut calls);
+                is_there(&message["params"]["update"])
+            })?;
         if let Some(answer) = early {
             return Err(TaskError::Failed(format!("response {answer} before the cancel point")));
         }

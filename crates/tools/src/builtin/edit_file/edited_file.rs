@@ -3,7 +3,7 @@
 use acp_types::{FileChange, diff};
 use callboard_text::group_thousands;
 
-use crate::builtin::unsaved_files::{ClientRewrite, UnsavedTexts};
+use crate::builtin::unsaved_files::{UnsavedTextChange, UnsavedTexts};
 use crate::edit::{Edit, EditOutcome, MatchKind, Occurrence, apply_cancellable};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
@@ -206,12 +206,12 @@ impl EditedFile {
 
     /// Returns the new text to send to the client. Returns `None` if the client has no unsaved
     /// changes of the file.
-    pub(super) fn client_rewrite(&self) -> Option<ClientRewrite<'_>> {
+    pub(super) fn client_rewrite(&self) -> Option<UnsavedTextChange<'_>> {
         self.change.as_ref().filter(|_| self.is_unsaved)?;
         let (old, end) = (self.old.as_str(), self.lost_line_end);
         let found = old.strip_suffix(end).unwrap_or(old);
         let text = str::from_utf8(&self.new).ok()?;
-        Some(ClientRewrite {
+        Some(UnsavedTextChange {
             at: &self.at,
             real_path: self.real.path(),
             expected_text: found,

@@ -155,7 +155,7 @@ fn add_findings(
     if let Some(line) = stop {
         let note = Note::new("sandbox-stopped").with_text("line", escape_invisible(&line));
         output.text = format!("{}\n[{note}]", output.text.trim_end());
-        sandbox.record_stop(command_line, line);
+        sandbox.record_stopped_command(command_line, line);
     }
 }
 

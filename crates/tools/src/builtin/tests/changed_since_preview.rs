@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::run_whole_call;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
-use crate::{ClientError, Context, TextBackend, Workspace};
+use crate::{ClientError, Context, UnsavedTextBackend, Workspace};
 
 /// Changes the files while a permission request is open. The argument is the number of earlier
 /// requests.
@@ -58,7 +58,7 @@ struct FakeEditor {
     asked: Arc<AtomicU32>,
 }
 
-impl TextBackend for FakeEditor {
+impl UnsavedTextBackend for FakeEditor {
     fn can_write(&self) -> bool {
         true
     }
@@ -113,7 +113,8 @@ async fn run_call_with_change(
     let workspace = Workspace::new(cwd, Vec::new()).unwrap();
     let workspace = Arc::new(workspace.with_state_folder(&tree.outer_folder().join("state")));
     let (buffer, asked) = (editor_buffer(&tree), Arc::default());
-    let text: Arc<dyn TextBackend> = Arc::new(FakeEditor { buffer, asked: Arc::clone(&asked) });
+    let text: Arc<dyn UnsavedTextBackend> =
+        Arc::new(FakeEditor { buffer, asked: Arc::clone(&asked) });
     let context = Context::new(workspace).with_unsaved_text_backend(Some(text));
     let (tree, shown) = (Arc::new(tree), Arc::default());
     let client = |session: &SessionHandle| ApprovingClient {

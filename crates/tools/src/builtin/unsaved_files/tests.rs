@@ -9,7 +9,7 @@ use pretty_assertions::assert_eq;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ClientRewrite, TextComparison, UnsavedTexts, compare_with_disk, record_rewrites,
+    TextComparison, UnsavedTextChange, UnsavedTexts, compare_with_disk, record_rewrites,
     restore_in_client, rewrite_in_client,
 };
 use crate::error::ErrorCode;
@@ -18,7 +18,7 @@ use crate::files::undo::UndoPlan;
 use crate::files::workspace::WorkspacePath;
 use crate::files::workspace::testing::test_workspace;
 use crate::tool::Context;
-use crate::tool::backend::{ClientError, TextBackend};
+use crate::tool::backend::{ClientError, UnsavedTextBackend};
 
 /// An editor that saves every new text that it receives, except the text of one file.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ struct SavingEditor {
     requested_paths: Mutex<Vec<PathBuf>>,
 }
 
-impl TextBackend for SavingEditor {
+impl UnsavedTextBackend for SavingEditor {
     fn can_write(&self) -> bool {
         true
     }
@@ -88,8 +88,11 @@ impl EditorSession {
     }
 }
 
-fn new<'a>((at, real): &'a (WorkspacePath, WorkspacePath), found: &'a str) -> ClientRewrite<'a> {
-    ClientRewrite {
+fn new<'a>(
+    (at, real): &'a (WorkspacePath, WorkspacePath),
+    found: &'a str,
+) -> UnsavedTextChange<'a> {
+    UnsavedTextChange {
         at,
         real_path: real.path(),
         expected_text: found,
@@ -168,7 +171,7 @@ async fn sent_texts_can_be_restored() {
         "there is nothing to undo"
     );
     assert_eq!(stage.texts(), ["unsaved text"]);
-    let lost = texts.map(|text| ClientRewrite { lost_line_end: "\n", ..text });
+    let lost = texts.map(|text| UnsavedTextChange { lost_line_end: "\n", ..text });
     assert_eq!(restore_in_client(&stage.context, &lost).await, "");
     assert_eq!(stage.texts(), ["unsaved text\n"]);
 }

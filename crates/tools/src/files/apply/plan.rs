@@ -214,7 +214,7 @@ impl<'a> ApplyPlan<'a> {
             return Ok(Some(opened.clone()));
         }
         let opened = at.root.pinned.open_dir_without_links(&at.path_in_root);
-        match opened.and_then(|dir| self.staging.dir(at, dir)) {
+        match opened.and_then(|dir| self.staging.staged_dir(at, dir)) {
             Ok(dir) => {
                 self.existing.insert(path, dir.clone());
                 Ok(Some(dir))

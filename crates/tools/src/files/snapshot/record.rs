@@ -276,7 +276,7 @@ impl<'a> Comparison<'a> {
 
     /// Returns whether the content of an entry is new, or known from the snapshot. An undo removes
     /// or replaces it, so it must not come from elsewhere.
-    fn is_own_content(&self, dir: &Dir, path: &Path, now: &EntryMetadata) -> bool {
+    fn is_new_or_known_content(&self, dir: &Dir, path: &Path, now: &EntryMetadata) -> bool {
         let known_ids = self.known_ids.get_or_init(|| {
             let is_complete = |entry: &&SnapshotEntry| {
                 !matches!(entry.content, EntryContent::File(None) | EntryContent::Special)
@@ -335,7 +335,7 @@ impl<'a> Comparison<'a> {
         let is_replaced = before.metadata.file_id != now.file_id;
         // An undo writes to all names of a file that has several.
         let has_other_names = is_replaced && link_count(&metadata) > 1;
-        if has_other_names || is_replaced && !self.is_own_content(&dir, path, now) {
+        if has_other_names || is_replaced && !self.is_new_or_known_content(&dir, path, now) {
             return Ok(false);
         }
         let is_repeated = !is_replaced && !self.recorded_ids.insert(now.file_id);
@@ -434,7 +434,7 @@ impl<'a> Comparison<'a> {
     /// Records a new entry. Returns false if the entry is not recorded.
     fn record_addition(&mut self, path: &Path, now: &SnapshotEntry) -> io::Result<bool> {
         let dir = self.open_parent(path)?;
-        if !(self.may_record)(path) || !self.is_own_content(&dir, path, &now.metadata) {
+        if !(self.may_record)(path) || !self.is_new_or_known_content(&dir, path, &now.metadata) {
             return Ok(false);
         }
         match &now.content {

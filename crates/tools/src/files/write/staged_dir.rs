@@ -40,7 +40,11 @@ impl<'a> Staging<'a> {
 
     /// Returns the open directory `dir` as the directory of staged entries. Its path `at` must not
     /// contain links.
-    pub(in crate::files) fn dir(&self, at: &WorkspacePath, dir: Dir) -> io::Result<StagedDir> {
+    pub(in crate::files) fn staged_dir(
+        &self,
+        at: &WorkspacePath,
+        dir: Dir,
+    ) -> io::Result<StagedDir> {
         StagedDir::new(at.root.clone(), at.path_in_root.clone(), dir, self.keeps_open)
     }
 
@@ -154,7 +158,7 @@ impl WriteTarget {
         };
         Ok(Self {
             path: target.path().to_owned(),
-            dir: staging.dir(&parent, dir).map_err(explain)?,
+            dir: staging.staged_dir(&parent, dir).map_err(explain)?,
             name: name.to_owned(),
             temporary_dir: Self::copies_dir(staging, manner)?,
             created_dirs: made,

@@ -108,7 +108,7 @@ impl<'a> StagedRemoval<'a> {
         let id = dir.entry_id(&entry.name).map_err(explain)?;
         // The path of the entry itself has no links, unlike the path of `entry.parent`.
         let parent = entry.path.parent().unwrap_or_else(|| entry.parent.clone());
-        let dir = staging.dir(&parent, dir).map_err(explain)?;
+        let dir = staging.staged_dir(&parent, dir).map_err(explain)?;
         let name = AsideName { entry, kind: found.fingerprint.kind, temporary };
         Ok(Self { workspace, found, dir, name, id, stage: RemovalStage::Original })
     }

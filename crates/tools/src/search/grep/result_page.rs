@@ -123,7 +123,7 @@ impl ResultPage {
                 self.append(*found);
             }
             if self.matches.truncated {
-                self.set_last_index(self.next_index);
+                self.set_last_file_index(self.next_index);
                 return;
             }
             self.next_index += 1;
@@ -181,13 +181,13 @@ impl ResultPage {
             bytes += found.bytes;
             if is_enough(matches, bytes) {
                 found.is_truncated = true;
-                return self.set_last_index(place);
+                return self.set_last_file_index(place);
             }
         }
     }
 
     /// Sets the position of the last file that the page may show. Drops the results after it.
-    fn set_last_index(&mut self, place: usize) {
+    fn set_last_file_index(&mut self, place: usize) {
         self.last_index = Some(place);
         for found in self.waiting.split_off(&(place + 1)).into_values().flatten() {
             self.waiting_matches -= found.matches;

@@ -244,7 +244,7 @@ async fn types_decide_how_a_page_is_shown() {
             PageContent::Binary { bytes } => format!("{bytes:?}\n"),
             _ => format!("{:?}\n", page.text(false).unwrap()),
         };
-        shown += &(page.head(false) + &content);
+        shown += &(page.header_lines(false) + &content);
     }
     let expected = r##"URL: http://a.example/html
 Status: 200

@@ -21,7 +21,7 @@ fn shown(name: &str) -> String {
     let url = PageUrl::parse(&format!("https://docs.example/manual/{name}.html")).unwrap();
     let body = Body { bytes, is_truncated: false };
     let page = Page::from_body(url, 200, MediaType::parse("text/html"), body);
-    let mut shown = page.head(false);
+    let mut shown = page.header_lines(false);
     let text = page.text(false).unwrap_or("[not text]");
     let mut next = Some(1);
     while let Some(offset) = next {
