@@ -22,6 +22,10 @@ pub(crate) const MAX_POSSIBLE_FOLDERS: usize = 8;
 /// line that names more files needs permission.
 pub(crate) const MAX_COMMAND_PATHS: usize = 256;
 
+/// Maximum number of paths to which the names in a line are resolved; a line with more paths needs
+/// permission.
+pub(crate) const MAX_RESOLVED_NAMES: usize = 16 * 1024;
+
 /// Maximum number of words of `env`, `xargs` and similar programs that are searched for another
 /// command; a command with more words needs permission.
 pub(crate) const MAX_WRAPPED_WORDS: usize = 128;

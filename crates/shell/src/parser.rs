@@ -398,16 +398,22 @@ impl<'a> ShellParser<'a> {
     /// operators; in this case, the result is [`ParseFailure::Unclear`].
     fn parse_condition(&mut self) -> Result<(), ParseFailure> {
         let mut open = 0;
-        // A plain `sh` skips the text after `&&`, because it finds no program `[[`.
-        let mut is_skipped = false;
+        // A plain `sh` finds no program `[[`, so it skips the text after `&&`, unless the commands
+        // before the `&&` may succeed in another way.
+        let (mut is_skipped, mut may_succeed) = (false, self.is_success_unclear);
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
             let is_or = self.eat("||");
             if is_or && self.rest.trim_start().starts_with(can_start_program_name) {
                 return Err(ParseFailure::Unclear);
             }
-            let is_operator = is_or || self.eat("&&");
-            is_skipped = if is_operator { !is_or } else { is_skipped };
+            let is_and = !is_or && self.eat("&&");
+            if is_and && may_succeed {
+                return Err(ParseFailure::Unclear);
+            }
+            may_succeed |= is_or;
+            is_skipped = is_and || is_skipped && !is_or;
+            let is_operator = is_or || is_and;
             match self.peek() {
                 _ if is_operator => {}
                 None | Some(';' | '#') => return Err(ParseFailure::Unclear),

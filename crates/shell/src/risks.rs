@@ -13,6 +13,7 @@ pub(crate) mod tables;
 mod variables;
 mod wrapped;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use callboard_text::normalise;
@@ -87,12 +88,17 @@ pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
         folders,
         is_pwd_known: is_known("PWD"),
         matches_dot: ["dotglob", "shopt", "setopt"].iter().any(|name| line.contains(name)),
-        traits: LineTraits::default(),
+        traits: LineTraits::of_parts(&[]),
         subshells: 0,
         texts: 0,
+        resolved_names: Cell::new(0),
         risks: Risks::default(),
     };
     look.check_line(line, 0);
+    if line.contains("globstar") && line.contains("**") {
+        // Patterns have no form for a name at any depth.
+        look.add_reason(RiskReason::new("risk-too-many-files"));
+    }
     look.risks
 }
 
@@ -110,6 +116,8 @@ struct RiskFinder<'a> {
     subshells: usize,
     /// Number of command texts that were parsed so far.
     texts: usize,
+    /// Number of paths to which names were resolved so far.
+    resolved_names: Cell<usize>,
     risks: Risks,
 }
 
@@ -127,7 +135,8 @@ impl RiskFinder<'_> {
 
     fn check_parts(&mut self, parts: &[LinePart], depth: usize) {
         let mut outer = Vec::new();
-        let traits = std::mem::replace(&mut self.traits, LineTraits::of_parts(parts));
+        let within = LineTraits::of_parts(parts).within(self.traits);
+        let traits = std::mem::replace(&mut self.traits, within);
         for (at, part) in parts.iter().enumerate() {
             match part {
                 LinePart::Command(command) => self.check_command(command, depth),

@@ -99,7 +99,8 @@ impl RiskFinder<'_> {
             for at in (0..words.len()).filter(|at| is_find_exec(&words[*at].text)) {
                 begins.push(at + 1);
                 if words.get(at + 1).is_some_and(|word| wraps_commands(&program_name(word))) {
-                    begins.extend(at + 2..at + 1 + exec_command_len(&words[at + 1..]));
+                    let after = &words[at + 1..];
+                    begins.extend(at + 2..at + 1 + exec_end(after).unwrap_or(after.len()));
                 }
             }
         }
@@ -186,22 +187,22 @@ pub(super) fn working_folders(words: &[ShellWord]) -> Vec<ShellWord> {
         }
     };
     let at = |at: usize| &words[at..words.len().min(at + 2)];
-    (1..words.len()).filter(|_| is_wrapper).filter_map(|begin| folder(at(begin))).take(4).collect()
+    (1..words.len()).filter(|_| is_wrapper).filter_map(|begin| folder(at(begin))).collect()
 }
 
 /// Returns the commands that `find` runs.
 pub(super) fn split_exec_commands(args: &[ShellWord]) -> Vec<&[ShellWord]> {
     let starts = args.iter().enumerate().filter(|(_, word)| is_find_exec(&word.text));
     let after = starts.map(|(at, _)| &args[at + 1..]);
-    after.map(|words| &words[..exec_command_len(words)]).collect()
+    after.map(|words| &words[..exec_end(words).unwrap_or(words.len())]).collect()
 }
 
-/// Returns the number of words up to the `;` or `{} +` that ends the command of `-exec`.
-fn exec_command_len(words: &[ShellWord]) -> usize {
+/// Returns the position of the `;`, or of the `+` after `{}`, that ends the command of `-exec`.
+pub(super) fn exec_end(words: &[ShellWord]) -> Option<usize> {
     let is_end = |at: &usize| match &*words[*at].text {
         ";" => true,
         "+" => *at > 0 && words[at - 1].text == "{}",
         _ => false,
     };
-    (0..words.len()).find(is_end).unwrap_or(words.len())
+    (0..words.len()).find(is_end)
 }

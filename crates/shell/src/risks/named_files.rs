@@ -2,10 +2,11 @@
 
 use super::patterns::{PathPattern, PatternSyntax, UNKNOWN, expand_braces, mark_unknown_texts};
 use super::{RiskFinder, RiskReason, Risks, program_name, reading, removal, tables};
-use crate::limits::MAX_COMMAND_PATHS;
+use crate::limits::{MAX_COMMAND_PATHS, MAX_RESOLVED_NAMES};
 use crate::parser::{LinePart, ShellWord, SimpleCommand};
 
-/// Properties of a whole line that determine which of its commands may change the named files.
+/// Properties of a line, and of the text in it that is being checked, that determine which of the
+/// commands may change the named files.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LineTraits {
     /// Whether all commands of the line only read.
@@ -37,6 +38,17 @@ impl LineTraits {
         traits
     }
 
+    /// Adds the properties of the line that contains the text.
+    pub(super) fn within(self, line: Self) -> Self {
+        Self {
+            only_reads: self.only_reads && line.only_reads,
+            takes_names_from_input: self.takes_names_from_input || line.takes_names_from_input,
+            takes_names_from_variables: self.takes_names_from_variables
+                || line.takes_names_from_variables,
+            removes_taken_names: self.removes_taken_names || line.removes_taken_names,
+        }
+    }
+
     /// Returns whether a name in a command that only reads may also reach another command.
     /// `is_nested` states that the command is in a substitution or a subshell.
     fn hands_names_on(self, is_nested: bool) -> bool {
@@ -49,7 +61,7 @@ impl LineTraits {
 fn reads_names(words: &[ShellWord]) -> bool {
     let is_builtin = |word: &ShellWord| matches!(&*word.text, "read" | "mapfile" | "readarray");
     words.iter().take(2).any(is_builtin)
-        || words.iter().any(|word| matches!(&*word.text, "xargs" | "parallel"))
+        || words.iter().any(|word| matches!(&*program_name(word), "xargs" | "parallel"))
 }
 
 fn is_variable(word: &ShellWord) -> bool {
@@ -195,6 +207,11 @@ impl RiskFinder<'_> {
     /// name. Returns `None` if there are too many paths.
     fn resolve_name(&self, name: &str, expands: bool) -> Option<Vec<ResolvedName>> {
         let texts = if expands { expand_braces(name)? } else { vec![name.to_owned()] };
+        let count = self.resolved_names.get() + texts.len() * self.folders.iter().count();
+        self.resolved_names.set(count);
+        if count > MAX_RESOLVED_NAMES {
+            return None;
+        }
         let resolved = texts.iter().flat_map(|text| self.resolve_text(text, expands));
         Some(resolved.collect())
     }

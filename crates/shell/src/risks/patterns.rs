@@ -24,7 +24,7 @@ pub struct NamePattern {
 enum NameKind {
     Literal,
     Pattern,
-    /// Nothing of the name is known. It may also be several names.
+    /// Nothing of the name is known. It counts as one name, although it may be several.
     Unknown,
 }
 
@@ -47,7 +47,7 @@ impl PathPattern {
     pub fn may_be_within(&self, folder: &Path) -> bool {
         let names: Vec<_> = folder.iter().skip(1).collect();
         let agrees = |(name, pattern): (&std::ffi::OsStr, &NamePattern)| {
-            pattern.kind == NameKind::Unknown || pattern.matches(&name.to_string_lossy())
+            pattern.matches(&name.to_string_lossy())
         };
         self.names.len() >= names.len() && names.into_iter().zip(&self.names).all(agrees)
     }

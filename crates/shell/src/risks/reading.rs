@@ -1,6 +1,7 @@
 //! Commands that only read the files that they name.
 
 use super::is_find_exec;
+use super::launchers::exec_end;
 use super::wrapped::{WrappedCommand, wrapped_command};
 use crate::analyze::only_reads_operands;
 use crate::parser::ShellWord;
@@ -47,7 +48,7 @@ fn split_find(args: &[ShellWord]) -> Option<(Vec<&ShellWord>, Vec<&[ShellWord]>)
     while let Some((word, after)) = rest.split_first() {
         rest = after;
         if is_find_exec(&word.text) {
-            let end = after.iter().position(|word| matches!(&*word.text, ";" | "+"))?;
+            let end = exec_end(after)?;
             runs.push(&after[..end]);
             rest = &after[end + 1..];
         } else {

@@ -27,6 +27,11 @@ fn a_name_is_only_read_if_each_word_of_the_command_is_understood() {
         ("sort $X .envrc", "/p/.envrc", true),
         ("sort \"$X\" .envrc", "/p/.envrc", true),
         ("sort {-o,.envrc} .envrc", "/p/.envrc", true),
+        ("find e -exec sort + -o .envrc {} \\;", "/p/.envrc", true),
+        ("eval 'f=.envrc'; cp evil $f", "/p/.envrc", true),
+        ("bash -c 'ls .envrc' | xargs cp evil", "/p/.envrc", true),
+        ("ls .envrc | /usr/bin/xargs cp evil", "/p/.envrc", true),
+        ("bash -c 'cat .envrc'", "/p/.envrc", false),
         ("sort -- \"$X\" .envrc", "/p/.envrc", false),
         ("find . -name evil -exec cp {} .git/hooks/h \\;", "/p/.git/hooks/h", true),
         ("find . -name evil -execdir cp {} .git/hooks/h +", "/p/.git/hooks/h", true),
@@ -269,6 +274,7 @@ fn a_command_may_run_in_the_folder_that_an_option_names() {
         "env --chd / rm -rf tmp",
         "timeout 5 env -iC / rm -rf tmp",
         "env -C $X rm -rf tmp",
+        "env -C . -C . -C . -C . -C / rm -rf tmp",
     ] {
         assert!(has_reason(line, "risk-removes-vital"), "{line}");
     }
@@ -425,5 +431,18 @@ fn a_text_that_a_plain_shell_reads_in_another_way_is_not_trusted() {
         "git commit -m $'a\\n\\nb'",
     ] {
         assert_eq!(find(line).reasons, [], "{line}");
+    }
+}
+
+#[test]
+fn lines_that_need_too_much_work_need_permission() {
+    let many = format!("cp {}", "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b} ".repeat(1_000));
+    for (line, expected) in [
+        (&*many, true),
+        ("cp {a,b}{a,b} c", false),
+        ("shopt -s globstar; sed -i x **/AGENTS.m*", true),
+        ("shopt -s globstar; ls", false),
+    ] {
+        assert_eq!(has_reason(line, "risk-too-many-files"), expected, "{line:.40}");
     }
 }

@@ -94,8 +94,8 @@ fn assessment_from_risks(
     workspace: &Workspace,
     is_guarded: fn(&Workspace, &WorkspacePath) -> bool,
 ) -> RiskAssessment {
-    let Risks { reasons, writes, reads, mentions: names, enters, removes_in: empties, .. } = &risks;
-    let (reasons, writes) = (reasons.clone(), writes.clone());
+    let Risks { reasons, writes, reads, mentions: names, enters, removes_in: empties, .. } = risks;
+    let (read_patterns, mention_patterns) = (risks.read_patterns, risks.mention_patterns);
     let mut reasons: Vec<_> = reasons.into_iter().map(Note::from).chain(more).collect();
     let mut effects = vec![whole];
     for path in writes {
@@ -115,16 +115,17 @@ fn assessment_from_risks(
     let named = |key, path: &PathBuf| Note::new(key).with_text("path", workspace.display(path));
     reasons.extend(protected.map(|path| named("risk-names-protected", path)));
     let mut search = PatternSearch::new(workspace.roots().collect(), &guarded);
-    for pattern in &risks.mention_patterns {
+    for pattern in &mention_patterns {
         reasons.extend(search.find_guarded(pattern).map(|finding| match finding {
             PatternFinding::Guarded(path) => named("risk-names-protected", &path),
             PatternFinding::TooManyEntries => Note::new("risk-too-many-files"),
         }));
     }
-    let may_be_ours = |pattern: &&PathPattern| {
-        guard::agent_folders(workspace).any(|folder| pattern.may_be_within(&folder))
-    };
-    let patterns = risks.read_patterns.iter().chain(&risks.mention_patterns);
+    let mut patterns = read_patterns.iter().chain(&mention_patterns).peekable();
+    let folders = patterns.peek().map(|_| guard::agent_folders(workspace).collect::<Vec<_>>());
+    let folders = folders.unwrap_or_default();
+    let may_be_ours =
+        |pattern: &&PathPattern| folders.iter().any(|folder| pattern.may_be_within(folder));
     let patterns = patterns.filter(may_be_ours).map(PathPattern::to_path);
     reasons.extend(patterns.map(|path| named("risk-names-protected", &path)));
     effects.extend(reads.iter().filter_map(|path| linked_read_effect(path, workspace)));
