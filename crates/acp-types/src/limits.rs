@@ -14,8 +14,8 @@ pub(crate) const MAX_RUNNING_OUTPUT_BYTES: usize = 4 * 1024;
 /// command nor output, e.g. for the line about omitted output.
 pub(crate) const RUNNING_OUTPUT_OVERHEAD_BYTES: usize = 256;
 
-/// Maximum number of bytes of a command that a terminal shows as text while the call runs. The
-/// whole command is shown before the call runs and after it.
+/// Maximum serialised size in bytes of the command that a terminal shows as text while the call
+/// runs. The whole command is shown before the call runs and after it.
 pub(crate) const MAX_RUNNING_COMMAND_BYTES: usize = 1024;
 
 /// Maximum serialised size in bytes of the object that a call sends in `_meta`.

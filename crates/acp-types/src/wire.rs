@@ -66,7 +66,7 @@ fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
 /// conditions. The line of the update must not exceed the limit of streamed updates. The bytes that
 /// were spent on large fields so far must be in proportion to the current size of these fields,
 /// unless this size is small. `streamed` counts the spent bytes. `terminals` is the number of
-/// terminals that the call shows as text.
+/// terminals that the call shows.
 fn may_stream_and_count_large_fields(
     line: usize,
     large: impl FnOnce() -> usize,

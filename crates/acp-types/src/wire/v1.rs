@@ -535,7 +535,13 @@ fn terminal_command_text(report: &TerminalReport, status: ToolCallStatus) -> Str
             letter => push_escaping_invisible(&mut shown, letter),
         }
     }
-    shown.push_str(if part.len() < command.len() { "…\n" } else { "\n" });
+    let mut is_whole = part.len() == command.len();
+    if status == ToolCallStatus::InProgress {
+        let fits = json::prefix_within_escaped_len(&shown, MAX_RUNNING_COMMAND_BYTES).len();
+        is_whole &= fits == shown.len();
+        shown.truncate(fits);
+    }
+    shown.push_str(if is_whole { "\n" } else { "…\n" });
     // The user must know the directory to decide on permission for the command.
     if let (ToolCallStatus::Pending, Some(cwd)) = (status, &report.cwd) {
         shown.push_str("[in ");

@@ -132,15 +132,16 @@ fn terminals_as_text_are_sent_as_long_as_they_change() {
     let ordinary = |number: u32| format!("line {number} {}\n", "x".repeat(100));
     let escaped = |number: u32| format!("line {number} {}\n", "\"\\".repeat(100));
     let fences = |number: u32| format!("line {number} {}\n", "`".repeat(900));
-    let lines: [&dyn Fn(u32) -> String; 3] = [&ordinary, &escaped, &fences];
-    for (line, command) in lines.into_iter().zip(["ls", &*"\"\u{202e}".repeat(10_000), "ls"]) {
+    let lines: [&dyn Fn(u32) -> String; 4] = [&ordinary, &escaped, &fences, &ordinary];
+    let commands = ["ls", &*"\"\u{202e}".repeat(10_000), "ls", &*"\u{1}".repeat(10_000)];
+    for (line, command) in lines.into_iter().zip(commands) {
         let mut sent = V1Projection::new(TerminalDisplay::Text);
         let open = TerminalPatch::for_new_terminal(command, "/p");
         drop(sent.updates_for_terminal_patch(&shown(), &open));
         let pending = call(Status::Pending).with_appended_content(Content::from_text("a note"));
         let first = crate::json(&sent.updates_for_call_patch(&id(), pending));
         // A permission request shows the whole command.
-        let whole = command.replace('\u{202e}', "\\u{202e}");
+        let whole = command.replace('\u{202e}', "\\u{202e}").replace('\u{1}', "\\u{1}");
         assert!(shown_text(&first).unwrap().contains(&format!("$ {whole}\n")));
         let running = ToolCallPatch::new().with_status(Status::InProgress);
         drop(sent.updates_for_call_patch(&id(), &running));
