@@ -102,10 +102,13 @@ impl KeyringValue {
         serde_json::to_string(self).map_err(|_error| KeyError::new("the key cannot be stored"))
     }
 
-    /// Parses a value. Earlier versions stored only the key, without the URL: returns `Err` with
-    /// this key.
-    fn parse(text: String) -> Result<Self, String> {
-        serde_json::from_str(&text).map_err(|_error| text)
+    /// Returns the key of a stored text if the key may be sent to `base_url`. Earlier versions
+    /// stored only the key, without the URL.
+    fn key_for_url(text: String, base_url: Option<&str>) -> Option<String> {
+        match serde_json::from_str::<Self>(&text) {
+            Ok(value) => (value.base_url.as_deref() == base_url).then_some(value.key),
+            Err(_) => Some(text),
+        }
     }
 }
 
@@ -171,10 +174,8 @@ impl KeyStore {
             return Ok(Some(key.clone()));
         }
         let value = self.keyring.read(name).map_err(KeyError)?;
-        let key = value.and_then(|value| match KeyringValue::parse(value) {
-            Ok(value) => (value.base_url == login.base_url).then_some(value.key),
-            Err(key) => Some(key),
-        });
+        let url = login.base_url.as_deref();
+        let key = value.and_then(|value| KeyringValue::key_for_url(value, url));
         Ok(key.as_deref().and_then(ApiKey::from_nonempty_text))
     }
 

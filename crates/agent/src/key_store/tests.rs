@@ -33,9 +33,9 @@ impl FakeKeyring {
 
     fn stored_keys(&self) -> Vec<String> {
         let keys = self.keys.lock().unwrap();
-        let key = |value: &String| match KeyringValue::parse(value.clone()) {
+        let key = |text: &String| match serde_json::from_str::<KeyringValue>(text) {
             Ok(value) => value.key,
-            Err(key) => key,
+            Err(_) => text.clone(),
         };
         keys.values().map(key).collect()
     }
