@@ -1,7 +1,7 @@
 //! The card of one call: the current state of the call, and a record of the parts that are already
 //! printed.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher as _};
 
 use acp_types::CallMeta;
@@ -62,7 +62,7 @@ struct OpenCallState {
     /// Texts that are printed when the call ends. The first item joins all texts except the last
     /// one; the last item is the last text.
     texts: Vec<HeldBackText>,
-    printed_content: VecDeque<PrintedContent>,
+    printed_content: PrintedContent,
     meta: CallMeta,
     /// Whether the running call reports a progress, with which its title then ends.
     has_progress: bool,
@@ -88,10 +88,12 @@ struct HeldBackText {
 }
 
 /// A diff or text that is already printed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PrintedContent {
-    hash: u64,
-    is_whole: bool,
+    /// Whether each diff or text was printed completely, by its hash.
+    are_whole: HashMap<u64, bool>,
+    /// The hashes, the oldest first.
+    order: VecDeque<u64>,
 }
 
 impl Card {
@@ -283,7 +285,7 @@ impl Card {
         let mut texts = Vec::new();
         let meta_key = page.meta_key.clone();
         for items in content.chunk_by(|a, b| diff::are_of_same_file(a, b, &meta_key)) {
-            let new = self.select_diffs(items, Option::is_none, page);
+            let new = self.select_diffs(items, |printed| printed.is_none(), page);
             if !new.is_empty() {
                 self.print_remaining_output(page);
                 self.ensure_text_owned_by_call(page);
@@ -320,7 +322,7 @@ impl Card {
     fn select_diffs<'c>(
         &self,
         items: &'c [ToolCallContent],
-        selects: impl Fn(&Option<bool>) -> bool,
+        selects: impl Fn(Option<bool>) -> bool,
         page: &Page,
     ) -> Vec<&'c Diff> {
         let diffs = items.iter().filter_map(|item| match item {
@@ -328,7 +330,7 @@ impl Card {
             _ => None,
         });
         let is_selected =
-            |diff: &&Diff| selects(&self.is_content_printed_whole(diff_hash(diff, &page.meta_key)));
+            |diff: &&Diff| selects(self.is_content_printed_whole(diff_hash(diff, &page.meta_key)));
         diffs.filter(is_selected).collect()
     }
 
@@ -433,16 +435,20 @@ impl Card {
     /// Returns whether a diff or text was printed completely, or `None` if no part of it was
     /// printed.
     fn is_content_printed_whole(&self, hash: u64) -> Option<bool> {
-        let mut all = self.open.printed_content.iter();
-        all.find(|shown| shown.hash == hash).map(|shown| shown.is_whole)
+        self.open.printed_content.are_whole.get(&hash).copied()
     }
 
     fn remember_printed(&mut self, hash: u64, is_whole: bool) {
-        self.open.printed_content.retain(|shown| shown.hash != hash);
-        if self.open.printed_content.len() == MAX_REMEMBERED_ITEMS {
-            self.open.printed_content.pop_front();
+        let PrintedContent { are_whole, order } = &mut self.open.printed_content;
+        if are_whole.insert(hash, is_whole).is_some() {
+            return;
         }
-        self.open.printed_content.push_back(PrintedContent { hash, is_whole });
+        order.push_back(hash);
+        if order.len() > MAX_REMEMBERED_ITEMS
+            && let Some(oldest) = order.pop_front()
+        {
+            are_whole.remove(&oldest);
+        }
     }
 }
 

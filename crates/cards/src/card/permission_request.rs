@@ -92,7 +92,7 @@ impl Card {
     ) {
         let meta_key = page.meta_key.clone();
         for items in content.chunk_by(|a, b| diff::are_of_same_file(a, b, &meta_key)) {
-            let new = self.select_diffs(items, |printed| *printed != Some(true), page);
+            let new = self.select_diffs(items, |printed| printed != Some(true), page);
             if !new.is_empty() {
                 self.print_and_remember_diffs(&new, &mut LineBudget::Unlimited, page);
             }
