@@ -135,8 +135,8 @@ pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static
 }
 
 /// Returns how a server has answered a failed request, as the end of a sentence for the user.
-/// Returns `None` if there was no HTTP answer, or if the answer ended the MCP session. The
-/// connection can be used again only if this returns a text.
+/// Returns `None` if there was no HTTP answer, or if the answer is known to have ended the
+/// MCP session.
 pub(crate) fn http_answer_text(error: &(dyn Error + 'static)) -> Option<String> {
     match http_error(error)? {
         HttpError::HttpStatus(error) => {
