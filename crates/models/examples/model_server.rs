@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 async fn report_requests(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
-    let is_over = |asked: &RecordedRequest| asked.outcome != ResponseProgress::Pending;
+    let is_over = |asked: &RecordedRequest| asked.progress != ResponseProgress::Pending;
     while server.wait_for_requests(|asked| asked.get(nth).is_some_and(is_over)).await {
         // `inspect_requests` only borrows the requests. A copy of all requests would take more time
         // with each request, and the agent would seem slower.
@@ -54,13 +54,13 @@ async fn report_requests(server: &ModelServer) -> io::Result<()> {
 }
 
 fn report_line(asked: &RecordedRequest, before: Option<&RecordedRequest>) -> Value {
-    let gap = before.and_then(|before| match before.outcome {
+    let gap = before.and_then(|before| match before.progress {
         ResponseProgress::Sent(at) => {
             Some(asked.received_at.saturating_duration_since(at).as_micros() as u64)
         }
         _ => None,
     });
-    let was_sent = matches!(asked.outcome, ResponseProgress::Sent(_));
+    let was_sent = matches!(asked.progress, ResponseProgress::Sent(_));
     json!({"path": asked.path, "bytes": asked.body.len(), "gap_us": gap, "was_sent": was_sent})
 }
 

@@ -252,7 +252,7 @@ async fn a_cancel_ends_a_silent_stream_and_its_connection() {
         let left = |asked: &[callboard_models::mock_server::RecordedRequest]| {
             let reply = asked.iter().find(|asked| asked.dialect.is_some()).unwrap();
             matches!(
-                reply.outcome,
+                reply.progress,
                 callboard_models::mock_server::ResponseProgress::Disconnected(_)
             )
         };

@@ -229,7 +229,7 @@ async fn a_call_has_its_title_before_its_arguments_are_complete() {
         };
         agent.until(has_title).await;
         assert_eq!(
-            server.reply_requests()[0].outcome,
+            server.reply_requests()[0].progress,
             ResponseProgress::Pending,
             "{dialect:?}: only then it was whole"
         );

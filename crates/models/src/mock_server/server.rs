@@ -48,7 +48,7 @@ pub struct RecordedRequest {
     /// Time at which the complete request had been received.
     pub received_at: Instant,
     /// State of the response.
-    pub outcome: ResponseProgress,
+    pub progress: ResponseProgress,
 }
 
 /// The state of a response.
@@ -237,7 +237,7 @@ async fn serve_connection(
             () = input.wait_for_disconnect() => Err(io::ErrorKind::BrokenPipe.into()),
         };
         let now = Instant::now();
-        shared.record_outcome(
+        shared.record_progress(
             nth,
             if result.is_ok() {
                 ResponseProgress::Sent(now)
@@ -321,7 +321,7 @@ impl ServerState {
     fn record_request(&self, request: HttpRequest, connection: usize) -> (usize, RecordedRequest) {
         let HttpRequest { method, path, headers, body } = request;
         let dialect = Dialect::from_request_path(&path).filter(|_| method == "POST");
-        let (asked_at, fate) = (Instant::now(), ResponseProgress::Pending);
+        let (asked_at, progress) = (Instant::now(), ResponseProgress::Pending);
         let body = body.into();
         let asked = RecordedRequest {
             dialect,
@@ -331,7 +331,7 @@ impl ServerState {
             body,
             connection,
             received_at: asked_at,
-            outcome: fate,
+            progress,
         };
         let mut nth = 0;
         self.asked.send_modify(|all| {
@@ -352,10 +352,10 @@ impl ServerState {
         (self.script.lock().unwrap_or_else(PoisonError::into_inner))(asked)
     }
 
-    fn record_outcome(&self, nth: usize, fate: ResponseProgress) {
+    fn record_progress(&self, nth: usize, progress: ResponseProgress) {
         self.asked.send_modify(|all| {
             if let Some(asked) = all.get_mut(nth) {
-                asked.outcome = fate;
+                asked.progress = progress;
             }
         });
     }

@@ -153,12 +153,12 @@ async fn a_client_that_disconnects_during_a_reply_is_recorded() {
     .await
     .unwrap();
     let answer = send_request(&server, Dialect::Anthropic).await;
-    assert_eq!(server.reply_requests()[0].outcome, ResponseProgress::Pending);
+    assert_eq!(server.reply_requests()[0].progress, ResponseProgress::Pending);
     drop(answer);
     assert!(
         server
             .wait_for_requests(|asked| matches!(
-                asked[0].outcome,
+                asked[0].progress,
                 ResponseProgress::Disconnected(_)
             ))
             .await
