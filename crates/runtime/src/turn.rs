@@ -2,6 +2,7 @@
 //! the results of the calls.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use acp_lifecycle::{CallOutcome, OpenCall, SessionHandle, execute_call};
 use acp_tools::Context;
@@ -117,6 +118,7 @@ impl Turn<'_> {
     /// that was shown stays, and a note about the retry is shown after it.
     async fn request_reply(&self, history: &mut History) -> StreamedReply {
         let (mut retry, mut shortenings) = (RetryState::new(), 0);
+        let mut before_omission = None;
         loop {
             context::compact_if_needed(self, history).await;
             let mut reply = StreamedReply::request_and_receive(self, history).await;
@@ -125,11 +127,16 @@ impl Turn<'_> {
             };
             // A model with unknown capabilities is assumed to support images. If the model supports
             // no images, it refuses each request that contains an image.
-            if reply.is_empty()
-                && let Some(notice) = omit_refused_images(error, history)
-            {
-                send_notice(self.handle, notice.to_owned());
-                continue;
+            if reply.is_empty() && is_content_refused(error) {
+                if let Some(messages) = before_omission.take() {
+                    // The request is refused without the images too, so they were not the cause.
+                    history.replace_messages(messages);
+                    return reply;
+                }
+                if let Some(notice) = omit_refused_images(error, history, &mut before_omission) {
+                    send_notice(self.handle, notice.to_owned());
+                    continue;
+                }
             }
             if error.kind == ModelErrorKind::ContextTooLong
                 && shortenings < limits::MAX_TURN_COMPACTIONS
@@ -274,7 +281,7 @@ fn record_incomplete_reply(
 }
 
 /// Returns whether a provider may have refused a request because of an image or another part of its
-/// content. Other errors, such as an exhausted quota or an unknown model, are not caused by content.
+/// content. Errors such as an exhausted quota are not caused by content.
 fn is_content_refused(error: &ModelError) -> bool {
     match error.kind {
         ModelErrorKind::InvalidRequest => true,
@@ -285,18 +292,23 @@ fn is_content_refused(error: &ModelError) -> bool {
 }
 
 /// Omits images that a provider may have refused: the newest images in results or, if there are
-/// none, all images of the session. Returns a notice if images were omitted.
-fn omit_refused_images(error: &ModelError, history: &mut History) -> Option<&'static str> {
-    if !is_content_refused(error) {
-        return None;
-    }
+/// none, all images of the session; `before` then receives the messages with the images. Returns a
+/// notice if images were omitted.
+fn omit_refused_images(
+    error: &ModelError,
+    history: &mut History,
+    before: &mut Option<Vec<Arc<ChatMessage>>>,
+) -> Option<&'static str> {
     if history.omit_newest_images() {
         return Some("The model refused an image; the request is sent again without it.");
     }
     // A limit of bytes is not exceeded by images that an earlier request has contained.
-    (error.kind == ModelErrorKind::InvalidRequest && history.omit_all_media()).then_some(
-        "The model refused the request; it is sent again without the images of this session.",
-    )
+    let messages = history.messages().to_vec();
+    if error.kind != ModelErrorKind::InvalidRequest || !history.omit_all_media() {
+        return None;
+    }
+    *before = Some(messages);
+    Some("The model refused the request; it is sent again without the images of this session.")
 }
 
 fn lost_call_outcome() -> CallOutcome {

@@ -189,7 +189,7 @@ async fn the_model_is_informed_of_calls_whose_results_a_kill_has_removed() {
     agent.until_shown(&id, "second").await;
     agent.kill().await;
     let sent = turn_after_load(&server, &agent, "continue").await;
-    let note = "The agent ended before the result of this call was stored.";
+    let note = "The turn ended before the result of this call was stored.";
     assert_eq!(sent.matches(note).count(), 2, "{sent}");
     assert!(!sent.contains("internal error"), "{sent}");
 }

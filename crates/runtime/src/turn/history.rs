@@ -407,7 +407,7 @@ const REFUSED_IMAGE_NOTE: &str = "[The model does not support the image that was
 const REFUSED_AUDIO_NOTE: &str = "[The model does not support the recording that was here.]";
 const HIDDEN_IMAGE_NOTE: &str =
     "[The image that was shown here was left out to make room. Read it again if you need it.]";
-const LOST_RESULT_NOTE: &str = "The agent ended before the result of this call was stored. The call may have been \
+const LOST_RESULT_NOTE: &str = "The turn ended before the result of this call was stored. The call may have been \
                                 completed: check its effects before you repeat it.";
 const LEFT_OUT_NOTE: &str =
     "Older messages of this session were left out here, because there were too many.";

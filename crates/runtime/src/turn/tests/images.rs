@@ -106,6 +106,21 @@ async fn after_a_switch_to_a_model_without_images_older_images_are_omitted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn images_that_are_not_the_cause_of_a_refusal_stay() {
+    let seen = vec![ModelEvent::Text("I see.".into()), ModelEvent::Stop(ModelStopReason::EndTurn)];
+    let refusal = vec![ModelEvent::Error(refused_image())];
+    let model = Arc::new(FakeModel::new(vec![seen, refusal.clone(), refusal]).with_images());
+    let (stage, mut history) = (TurnFixture::new(), History::default());
+    let image = vec![ContentBlock::Image(ImageContent::new("AAAA", "image/png"))];
+    stage.run(&model, &mut history, image).await.unwrap();
+    stage.run(&model, &mut history, vec![ContentBlock::from("and now?")]).await.unwrap_err();
+    let asked = model.asked.lock().unwrap().clone();
+    let images: Vec<_> = asked.iter().map(|messages| count_images(messages)).collect();
+    assert_eq!((images, count_images(history.messages())), (vec![1, 1, 0], 1));
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_image_of_the_newest_prompt_does_not_omit_older_images() {
     let seen = vec![ModelEvent::Text("I see.".into()), ModelEvent::Stop(ModelStopReason::EndTurn)];
     let replies = vec![seen, vec![ModelEvent::Error(refused_image())]];
