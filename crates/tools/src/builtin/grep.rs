@@ -155,8 +155,8 @@ impl Tool for Grep {
             let matches = search_at(workspace, &query, &at, &is_cancelled, &is_excluded, &watch)?;
             let mut text = matches.to_text(workspace);
             // Rules name real paths.
-            let real = workspace.canonicalize(&at)?;
-            if may_contain_denied(&denied, real.path()) {
+            let may_contain = |real: WorkspacePath| may_contain_denied(&denied, real.path());
+            if !denied.is_empty() && workspace.canonicalize(&at).is_ok_and(may_contain) {
                 // A note only for files with a match would reveal what the files contain.
                 text.push_str("[files that a rule denies reading are left out]\n");
             }

@@ -293,6 +293,30 @@ mod tests {
     }
 
     #[test]
+    fn a_moved_folder_that_was_replaced_is_kept_although_a_file_in_it_is_restored() {
+        let (cwd, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(cwd.path().join("old")).unwrap();
+        fs::write(cwd.path().join("old/file"), "before").unwrap();
+        let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
+        let workspace = workspace.with_state_folder(state.path());
+        workspace.begin_prompt(1);
+        let [old, new] = ["old", "new"].map(|name| workspace.resolve(name).unwrap());
+        inspect_entry(&workspace, &old).unwrap().move_to(&workspace, &new).unwrap();
+        let file = workspace.resolve("new/file").unwrap();
+        let before = PreImage::Bytes(b"before".to_vec());
+        atomic_write(&workspace, &file, b"after", &before).unwrap();
+        fs::rename(cwd.path().join("new"), cwd.path().join("aside")).unwrap();
+        fs::create_dir(cwd.path().join("new")).unwrap();
+        fs::write(cwd.path().join("new/file"), "after").unwrap();
+        let plan = RewindPlan::before_prompt(&workspace, 1).unwrap();
+        let kept: Vec<_> = plan.kept().iter().map(|kept| kept.path.file_name().unwrap()).collect();
+        assert_eq!(kept, ["new"]);
+        plan.run(&workspace).unwrap();
+        assert_eq!(fs::read_to_string(cwd.path().join("new/file")).unwrap(), "before");
+        assert!(!cwd.path().join("old").exists());
+    }
+
+    #[test]
     fn the_note_of_a_kept_file_names_the_place_to_which_it_moves() {
         let (cwd, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir(cwd.path().join("old")).unwrap();

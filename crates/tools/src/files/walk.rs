@@ -289,8 +289,8 @@ impl<'a> Walk<'a> {
                 let is_git = |entry: &DirectoryEntry| {
                     entry.name == ".git" && entry.kind != FileKind::Special
                 };
-                let is_repository = entries.iter().any(is_git);
                 let real = self.real.join(&path);
+                let is_repository = entries.iter().any(is_git) || more && has_git(&real);
                 read_ignore_rules(&root.pinned, &beneath, (&real, is_repository), |name| {
                     more || entries.iter().any(|entry| entry.name == name)
                 })
@@ -388,16 +388,12 @@ pub(crate) fn search_thread_count() -> usize {
 /// project folder follow, up to the top directory of its repository.
 fn parent_ignore_rules(top: &WorkspacePath) -> Vec<IgnoreRules> {
     let root = &top.root;
-    let is_repository = |dir: &Path| {
-        let git = fs::metadata(dir.join(".git"));
-        git.is_ok_and(|git| git.is_dir() || git.is_file())
-    };
     let inside = top.path_in_root.ancestors().skip(1).map(|dir| {
         let real = root.real_path.join(dir);
-        read_ignore_rules(&root.pinned, dir, (&real, is_repository(&real)), |_| true)
+        read_ignore_rules(&root.pinned, dir, (&real, has_git(&real)), |_| true)
     });
     let mut all: Vec<_> = inside.collect();
-    if let Some(repository) = root.real_path.ancestors().find(|dir| is_repository(dir)) {
+    if let Some(repository) = root.real_path.ancestors().find(|dir| has_git(dir)) {
         let outside =
             root.real_path.ancestors().skip(1).take_while(|dir| dir.starts_with(repository));
         all.extend(outside.filter_map(|dir| {
@@ -407,6 +403,11 @@ fn parent_ignore_rules(top: &WorkspacePath) -> Vec<IgnoreRules> {
         }));
     }
     all
+}
+
+/// Returns whether a directory is the top directory of a repository.
+fn has_git(dir: &Path) -> bool {
+    fs::metadata(dir.join(".git")).is_ok_and(|git| git.is_dir() || git.is_file())
 }
 
 /// Reads the ignore rules of the directory with the path `real`. `is_repository` states whether it

@@ -16,7 +16,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
 use crate::files::state::undo_entry::{FileOperation, ModeChange, MovedEntry, UndoEntry};
-use crate::files::system::{mode_bits, read_to_cap};
+use crate::files::system::{HasFileId as _, mode_bits, read_to_cap};
 use crate::files::undo;
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_DIFF_TIME, MAX_REWIND_PATHS, MAX_WHOLE_FILE_BYTES};
@@ -190,7 +190,10 @@ impl<'a> Forecast<'a> {
             }
             MovedEntry::File(_) => None,
             MovedEntry::Link(hash) => self.find_difference_of_link(path, hash),
-            MovedEntry::Directory(_) => (!found.is_dir()).then_some(undo::REASON_CHANGED),
+            MovedEntry::Directory(number) => {
+                let is_same = found.is_dir() && found.file_id().is_ok_and(|(_, id)| id == number);
+                (!is_same).then_some(undo::REASON_CHANGED)
+            }
         }
     }
 
