@@ -317,9 +317,8 @@ impl Outbox {
     /// Returns the earliest time at which another update with this rate-limit key may be sent. The
     /// returned time is later than the times of all sent and waiting updates with that key.
     ///
-    /// A chunk of a message is an exception: it is sent together with the waiting chunk of another
-    /// message, because it cannot be merged with it. Otherwise, messages that alternate would be
-    /// sent later and later.
+    /// A chunk of a message is an exception: if it cannot be merged with the waiting chunk, it is
+    /// sent together with it. Otherwise, messages that alternate would be sent later and later.
     fn earliest_send_time(&self, of: &MergeLane, now: Instant) -> Instant {
         let waiting =
             self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);

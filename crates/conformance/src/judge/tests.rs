@@ -653,6 +653,17 @@ fn more_sessions_calls_and_terminals_than_are_kept_are_no_violations() {
                     {"type": "content", "content": {"type": "text", "text": "done"}}]}),
         ));
     }
+    // Output of a dropped terminal, and a request about it.
+    let output = json!({"terminal_output": {"terminal_id": "t0", "data": "x"}});
+    messages.push(session_update_message(
+        &newest,
+        &json!({"sessionUpdate": "tool_call_update", "toolCallId": "other", "status": "completed",
+            "_meta": output}),
+    ));
+    let release = json!({"sessionId": newest, "terminalId": "t0"});
+    messages.push(
+        json!({"jsonrpc": "2.0", "id": "r", "method": "terminal/release", "params": release}),
+    );
     messages.push(result(501.into(), json!({"stopReason": "end_turn"})));
     let broken: BTreeSet<_> = broken_rules(&messages).into_iter().map(|(rule, _)| rule).collect();
     let wrong = [UnknownSession, CallUnannounced, TerminalUnknown, CallOpenAtAnswer];
