@@ -93,7 +93,7 @@ async fn a_call_ends_with_every_fault_of_the_clients_terminals() {
     early.output = vec![(Duration::from_millis(60), "late".to_owned())];
     early.exit = Some((Duration::ZERO, json!({"exitCode": 0})));
     let forgets = without_methods(&[("terminal/create", ServiceBehaviour::Works)])
-        .with_service(ServiceBehaviour::Fails);
+        .with_behaviour(ServiceBehaviour::Fails);
     for (terminals, status) in [
         (
             TerminalService::default().with_truncation(OutputTruncation::KeepLastBytes(2)),
@@ -103,8 +103,11 @@ async fn a_call_ends_with_every_fault_of_the_clients_terminals() {
             TerminalService::default().with_truncation(OutputTruncation::KeepFirstBytes(2)),
             ToolCallStatus::Completed,
         ),
-        (TerminalService::default().with_service(late), ToolCallStatus::Completed),
-        (TerminalService::default().with_scripted_command(early), ToolCallStatus::Completed),
+        (TerminalService::default().with_behaviour(late), ToolCallStatus::Completed),
+        (
+            TerminalService::default().with_script_for_every_command(early),
+            ToolCallStatus::Completed,
+        ),
         (
             without_methods(&[("terminal/wait_for_exit", ServiceBehaviour::Fails)]),
             ToolCallStatus::Completed,
@@ -118,7 +121,10 @@ async fn a_call_ends_with_every_fault_of_the_clients_terminals() {
             ToolCallStatus::Completed,
         ),
         (forgets, ToolCallStatus::Failed),
-        (TerminalService::default().with_service(ServiceBehaviour::Fails), ToolCallStatus::Failed),
+        (
+            TerminalService::default().with_behaviour(ServiceBehaviour::Fails),
+            ToolCallStatus::Failed,
+        ),
     ] {
         let row = format!("{terminals:?}");
         let (mut agent, call) =
@@ -211,8 +217,9 @@ async fn a_terminal_that_is_created_after_its_session_is_released() {
 async fn a_closed_session_leaves_no_terminal_and_a_closed_input_no_open_call() {
     for is_closed in [true, false] {
         let scripted = Some(ScriptedCommand::default());
-        let options =
-            with_client_terminals(TerminalService::default().with_scripted_command(scripted));
+        let options = with_client_terminals(
+            TerminalService::default().with_script_for_every_command(scripted),
+        );
         let (mut agent, prompt) = start_command(json!({"command": "sleep 600"}), options).await;
         agent.until(|client| client.transcript().contains("\"terminal/wait_for_exit\"")).await;
         if is_closed {

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use acp_conformance::{
-    FileService, MALFORMED_LINES, OutputTruncation, ReplyTiming, ServiceBehaviour, TerminalService,
+    FileService, MALFORMED_LINES, OutputTruncation, PermissionReplyTiming, ServiceBehaviour,
+    TerminalService,
 };
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -23,8 +24,8 @@ fn count_runs(agent: &Agent) -> usize {
     std::fs::read_to_string(agent.scratch.path("runs")).map_or(0, |runs| runs.lines().count())
 }
 
-fn timing(timing: ReplyTiming) -> Options {
-    Options::default().with_timing(timing)
+fn timing(timing: PermissionReplyTiming) -> Options {
+    Options::default().with_permission_reply_timing(timing)
 }
 
 #[tokio::test]
@@ -46,9 +47,11 @@ async fn an_invalid_permission_answer_runs_no_command() {
 
 #[tokio::test]
 async fn a_delayed_permission_answer_is_accepted() {
-    let mut agent =
-        Agent::ready(counting_script(), timing(ReplyTiming::Delayed(Duration::from_millis(50))))
-            .await;
+    let mut agent = Agent::ready(
+        counting_script(),
+        timing(PermissionReplyTiming::Delayed(Duration::from_millis(50))),
+    )
+    .await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(count_runs(&agent), 1);
     agent.finish().await;
@@ -56,7 +59,7 @@ async fn a_delayed_permission_answer_is_accepted() {
 
 #[tokio::test]
 async fn a_permission_answer_that_is_sent_twice_counts_once() {
-    let mut agent = Agent::ready(counting_script(), timing(ReplyTiming::Twice)).await;
+    let mut agent = Agent::ready(counting_script(), timing(PermissionReplyTiming::Twice)).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!((count_runs(&agent), agent.client.permission_requests.len()), (1, 1));
     agent.finish().await;
@@ -64,7 +67,8 @@ async fn a_permission_answer_that_is_sent_twice_counts_once() {
 
 #[tokio::test]
 async fn a_permission_answer_after_the_cancel_runs_no_command() {
-    let mut agent = Agent::ready(counting_script(), timing(ReplyTiming::AfterCancel)).await;
+    let mut agent =
+        Agent::ready(counting_script(), timing(PermissionReplyTiming::AfterCancel)).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| !client.permission_requests.is_empty()).await;
     agent.cancel().await;
@@ -98,7 +102,7 @@ async fn a_client_that_reads_slowly_gets_the_whole_call() {
     let mut agent = Agent::ready([run("seq 1 20000"), end(), text("Done.")], options).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.call("terminal").status, ToolCallStatus::Completed);
-    assert!(agent.session().shows_line("20000"));
+    assert!(agent.session().any_call_shows_line("20000"));
     agent.finish().await;
 }
 
@@ -114,7 +118,7 @@ async fn a_client_that_reads_again_receives_the_end_of_the_output() {
     agent.until_alone().await;
     drop(stopped);
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
-    assert!(agent.session().shows_line("20000"));
+    assert!(agent.session().any_call_shows_line("20000"));
     agent.finish().await;
 }
 
@@ -125,7 +129,7 @@ async fn each_prompt_of_a_flood_is_queued_or_refused_and_answered() {
     let first = agent.prompt("go").await;
     agent.until_shown(&session, "started").await;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "more"}]});
-    let prompts = agent.flood(300, "session/prompt", &prompt).await.unwrap();
+    let prompts = agent.send_request_many_times(300, "session/prompt", &prompt).await.unwrap();
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&first).await, "cancelled");
     let mut held = 0;
@@ -145,7 +149,7 @@ async fn a_flood_of_cancels_and_of_unknown_requests_does_no_harm() {
     for _ in 0..300 {
         agent.cancel().await;
     }
-    let pings = agent.flood(300, "_test/ping", &json!({})).await.unwrap();
+    let pings = agent.send_request_many_times(300, "_test/ping", &json!({})).await.unwrap();
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(count_runs(&agent), 1);
     for ping in &pings {

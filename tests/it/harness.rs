@@ -219,7 +219,7 @@ impl Agent {
 
     /// Waits until a call of a session shows this line.
     pub(crate) async fn until_shown(&mut self, session: &str, line: &str) {
-        self.until(|client| client.session(session).shows_line(line)).await;
+        self.until(|client| client.session(session).any_call_shows_line(line)).await;
     }
 
     /// Sends a prompt to a session, and returns the id of the request.
@@ -320,7 +320,8 @@ impl Agent {
     }
 
     async fn end(&mut self, code: i32) {
-        let ended = timeout(DEADLINE, self.kit.drain_and_wait()).await.expect("it exits in time");
+        let ended =
+            timeout(DEADLINE, self.kit.drain_and_wait_for_exit()).await.expect("it exits in time");
         let status = ended.expect("its output ends").expect("it is a process");
         assert_eq!(status.code(), Some(code), "{status}");
         self.judge();

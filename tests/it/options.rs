@@ -250,7 +250,7 @@ impl callboard_models::Model for RecordingModel {
 
     fn capabilities(&self) -> ModelCapabilities {
         if self.name == "deep" {
-            ModelCapabilities::new().with_efforts()
+            ModelCapabilities::new().with_adjustable_effort()
         } else {
             ModelCapabilities::new()
         }
@@ -496,18 +496,25 @@ async fn every_command_is_advertised_with_its_hint() {
 async fn an_embedder_can_add_replace_and_remove_commands() {
     let count = SlashCommand::new("count", "count the letters of a text", |command| {
         Box::pin(async move {
-            let calls: u64 =
-                command.session.call_usage().tools.iter().map(|(_, it)| it.ended_calls()).sum();
+            let calls: u64 = command
+                .session
+                .total_call_usage()
+                .tools
+                .iter()
+                .map(|(_, it)| it.ended_calls())
+                .sum();
             format!("{} letters, {calls} calls so far.", command.arguments.len())
         })
     });
     let requests = Arc::<Mutex<Vec<String>>>::default();
     let model = TwoModelCatalogue(requests.clone()).open_model("flat").unwrap();
     let agent = callboard_runtime::CodingAgent::new(model, std::iter::empty())
-        .with_command(count.with_hint("TEXT"))
-        .with_command(SlashCommand::new("model", "name it", |_| Box::pin(async { "Flat.".into() })))
-        .without_command("usage");
-    assert!(agent.is_command("/count") && !agent.is_command("/usage"));
+        .with_slash_command(count.with_hint("TEXT"))
+        .with_slash_command(SlashCommand::new("model", "name it", |_| {
+            Box::pin(async { "Flat.".into() })
+        }))
+        .without_slash_command("usage");
+    assert!(agent.is_slash_command("/count") && !agent.is_slash_command("/usage"));
     let mut agent = acp_conformance::AgentUnderTest::in_process(agent, REJECT);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();

@@ -195,8 +195,8 @@ async fn rules_that_tools_could_write_only_deny() {
     agent.finish().await;
 }
 
-/// A search of a folder does not ask, and does not show the text of such files. A move of the folder
-/// is refused.
+/// A search of a folder does not ask, and does not show the text of such files. A move of the
+/// folder is refused.
 #[tokio::test]
 async fn a_file_that_a_rule_denies_reading_is_not_shown_by_a_search_or_after_a_move() {
     let scratch = Scratch::new();

@@ -56,7 +56,7 @@ fn client_records(scratch: &Scratch, id: &str) -> Vec<StoredRecord> {
     let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
     assert_eq!(store.find_integrity_faults().unwrap(), [""; 0]);
     let mut load = store.begin_load(&id.to_owned().into(), RecordStream::Client, u64::MAX).unwrap();
-    store.next_page(&mut load).unwrap()
+    store.load_next_records(&mut load).unwrap()
 }
 
 /// The numbers and kinds of the records, without those of the session's state.

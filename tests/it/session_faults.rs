@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use acp_store::{
-    NewSession, RecordStream, SessionChange, SessionFolder, SessionHolder, SessionRecord,
+    NewSession, RecordStream, SessionChange, SessionCwdPaths, SessionHolder, SessionRecord,
     SessionStore as _, SqliteSessionStore,
 };
 use pretty_assertions::assert_eq;
@@ -206,7 +206,7 @@ fn a_session_stored_before_the_clock_was_set_back_is_continued_and_not_pruned() 
         let store = store(&scratch);
         for (id, at) in [("past", now - past), ("future", now + future)] {
             let cwd = scratch.cwd();
-            let folder = SessionFolder { cwd: cwd.clone(), canonical: cwd };
+            let folder = SessionCwdPaths { cwd: cwd.clone(), canonical: cwd };
             let prompt = SessionRecord::new("prompt", 1, &json!({})).unwrap();
             let new = NewSession::new(id, folder);
             drop(store.create(&new, &[SessionChange::Prompt(prompt)], at).unwrap());
@@ -285,7 +285,7 @@ async fn a_client_that_exits_during_a_replay_leaves_the_session_complete_and_clo
         let mut load = load.unwrap();
         let mut records = 0;
         loop {
-            let page = store.next_page(&mut load).unwrap().len();
+            let page = store.load_next_records(&mut load).unwrap().len();
             records += page;
             if page == 0 {
                 assert_eq!(load.damaged, 0);

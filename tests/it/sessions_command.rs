@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_store::{
-    NewSession, SessionChange, SessionFolder, SessionHolder, SessionRecord, SessionStore as _,
+    NewSession, SessionChange, SessionCwdPaths, SessionHolder, SessionRecord, SessionStore as _,
     SqliteSessionStore,
 };
 use acp_types::schema::v1::SessionUpdate;
@@ -287,7 +287,7 @@ fn store_old_session(scratch: &Scratch, id: &str, days: u64) {
     let now = SystemTime::now();
     let holder = SessionHolder::new(1, "test", now);
     let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
-    let folder = SessionFolder { cwd: scratch.cwd(), canonical: scratch.cwd() };
+    let folder = SessionCwdPaths { cwd: scratch.cwd(), canonical: scratch.cwd() };
     let new = NewSession::new(id.to_owned(), folder);
     let prompt = SessionChange::Prompt(SessionRecord::new("prompt", 1, &json!({})).unwrap());
     drop(store.create(&new, &[prompt], now - Duration::from_secs(days * 24 * 3600)).unwrap());

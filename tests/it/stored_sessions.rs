@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use acp_store::{
-    NewSession, RecordStream, SessionChange, SessionFilter, SessionFolder, SessionHolder,
+    NewSession, RecordStream, SessionChange, SessionCwdPaths, SessionFilter, SessionHolder,
     SessionRecord, SessionStore as _, SessionSummary, SqliteSessionStore, StoredRecord,
 };
 use acp_types::schema::v1::{ContentBlock, SessionUpdate, ToolCallStatus};
@@ -65,8 +65,8 @@ fn records(
     stream: RecordStream,
 ) -> Vec<StoredRecord> {
     let mut load = store.begin_load(&summary.id, stream, u64::MAX).unwrap();
-    let records = store.next_page(&mut load).unwrap();
-    assert_eq!((load.damaged, store.next_page(&mut load).unwrap().len()), (0, 0));
+    let records = store.load_next_records(&mut load).unwrap();
+    assert_eq!((load.damaged, store.load_next_records(&mut load).unwrap().len()), (0, 0));
     records
 }
 
@@ -502,7 +502,8 @@ async fn sessions_are_listed_page_by_page_and_by_folder_and_deleted() {
     {
         let store = store(&scratch);
         for number in 0..101_u64 {
-            let folder = SessionFolder { cwd: "/elsewhere".into(), canonical: "/elsewhere".into() };
+            let folder =
+                SessionCwdPaths { cwd: "/elsewhere".into(), canonical: "/elsewhere".into() };
             let new = NewSession::new(format!("other{number}"), folder);
             let prompt = SessionRecord::new("prompt", 1, &json!({})).unwrap();
             let at = UNIX_EPOCH + Duration::from_secs(number);

@@ -1,10 +1,10 @@
 //! `accept` and `bench`: measure the promises of the project.
 //!
-//! Each promise is a row of a table in `rows.rs`, `session_rows.rs`, `sandbox_rows.rs`, `preview_rows.rs`,
-//! `web_rows.rs` or `mcp_rows.rs`. A measured row prints one JSON line on stdout: `id`, `pass`,
-//! `value`, `target`, `n`, `seed`, `secs`, and additional figures. `value` is null if nothing could
-//! be measured. `target` is null if every value passes. `seed` is null if the row uses no
-//! randomness. Remarks are written to stderr.
+//! Each promise is a row of a table in `rows.rs`, `session_rows.rs`, `sandbox_rows.rs`,
+//! `preview_rows.rs`, `web_rows.rs` or `mcp_rows.rs`. A measured row prints one JSON line on
+//! stdout: `id`, `pass`, `value`, `target`, `n`, `seed`, `secs`, and additional figures. `value` is
+//! null if nothing could be measured. `target` is null if every value passes. `seed` is null if the
+//! row uses no randomness. Remarks are written to stderr.
 
 mod acpx;
 mod agent;
@@ -120,7 +120,11 @@ pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) 
 
 /// Runs all benches whose names begin with NAME, or compares callboard with other agents; the
 /// arguments are `NAME [--n N]` or `--peers`.
-pub(crate) fn run_benches(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
+pub(crate) fn run_bench_rows(
+    workspace: &Workspace,
+    ui: &mut Ui<'_>,
+    args: &[String],
+) -> TaskResult {
     if args == ["--peers"] {
         build_release_programs(workspace, ui)?;
         peers::compare_with_peers(&ReleasePrograms::new(workspace, Seed::new(None)), ui);
@@ -202,7 +206,10 @@ impl AcceptanceRow {
         ui: &mut Ui<'_>,
     ) -> bool {
         let Self { name, what, target, .. } = self;
-        ui.print_remark(format_args!("{name}: {what} (n = {n}, seed {})", built.seed.value));
+        ui.print_remark_to_stderr(format_args!(
+            "{name}: {what} (n = {n}, seed {})",
+            built.seed.value
+        ));
         let start = Instant::now();
         let mut run = RowRun::new(workspace, n, &built.seed);
         let measured = match self.measure {
@@ -215,18 +222,18 @@ impl AcceptanceRow {
         };
         let secs = start.elapsed().as_secs_f64();
         if let Some(why) = measured.as_ref().err().and_then(TaskError::message) {
-            ui.print_remark(format_args!("{name}: {why}"));
+            ui.print_remark_to_stderr(format_args!("{name}: {why}"));
         }
         let value = measured.ok();
         let pass = value.is_some_and(|value| target.is_none_or(|target| value <= target));
         let mut line = json!({
             "id": name, "pass": pass, "value": value.map(round_to_three_decimals), "target": target, "n": run.n,
-            "seed": built.seed.value_if_taken(), "secs": round_to_three_decimals(secs),
+            "seed": built.seed.value_if_newly_used(), "secs": round_to_three_decimals(secs),
         });
         if let Some(line) = line.as_object_mut() {
             line.extend(run.extra_figures);
         }
-        ui.print_result_line(line);
+        ui.print_line_to_stdout(line);
         pass
     }
 }
@@ -265,7 +272,7 @@ fn build_release_programs(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
         "build --release -p xtask --example denied_hosts",
         "build --release -p xtask --example echo_floor --example mcp_server",
     ] {
-        ui.print_remark(format_args!("cargo {words}"));
+        ui.print_remark_to_stderr(format_args!("cargo {words}"));
         process::run_expecting_success(&mut workspace.cargo_command(words))?;
     }
     Ok(())
@@ -293,7 +300,7 @@ mod tests {
     const RANDOM: AcceptanceRow = AcceptanceRow {
         name: "random",
         measure: Code(|run, _| {
-            run.extra_figures.insert("note".to_owned(), run.seed.take_value().into());
+            run.extra_figures.insert("note".to_owned(), run.seed.get_and_mark_used().into());
             Ok(1.0)
         }),
         ..NO_TARGET

@@ -44,7 +44,7 @@ struct WorkspaceMember {
 pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     match args {
         [] => {}
-        [only] if only == "--surface" => return print_public_surfaces(workspace, ui),
+        [only] if only == "--surface" => return print_unused_public_items(workspace, ui),
         _ => return Err(TaskError::Usage("`layers` takes `--surface` or nothing".to_owned())),
     }
     let members = parse_members(&workspace.metadata);
@@ -64,7 +64,7 @@ pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[Strin
             workspace.cargo_command("tree --no-default-features -e normal --prefix depth");
         tree.args(["-p", bound.member, "--features", bound.features]);
         let (line, violation) = check_crate_count(bound, &capture_stdout(&mut tree)?);
-        ui.print_result_line(line);
+        ui.print_line_to_stdout(line);
         violations.extend(violation);
     }
     let host = capture_stdout(&mut workspace.cargo_command("-vV"))?;
@@ -82,7 +82,7 @@ pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[Strin
         violations.extend(dependencies_with_newer_msrv(&tree, &rust_versions(&all)));
     }
     let graph = format_member_graph(TABLE, &members);
-    ui.print_result_line(&graph);
+    ui.print_line_to_stdout(&graph);
     let map = fs::read_to_string(workspace.root.join(GRAPH_DOCUMENT))
         .map_err(|error| TaskError::Failed(format!("{GRAPH_DOCUMENT}: {error}")))?;
     if !map.contains(&graph) {
@@ -92,13 +92,13 @@ pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[Strin
     }
     for folder in member_folders(&workspace.metadata) {
         let mut files = Vec::new();
-        read_sources(&Path::new(&folder).join("src"), "", &mut files)?;
+        read_rust_and_markdown_files(&Path::new(&folder).join("src"), "", &mut files)?;
         let name = Path::new(&folder).strip_prefix(&workspace.root).unwrap_or(Path::new(&folder));
         let found = modules::dependency_cycles(&files).into_iter();
         violations.extend(found.map(|circle| format!("{}: {circle}", name.display())));
     }
     for violation in &violations {
-        ui.print_result_line(violation);
+        ui.print_line_to_stdout(violation);
     }
     match violations.len() {
         0 => Ok(()),
@@ -108,10 +108,10 @@ pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[Strin
 
 /// Prints the number of public items of each library, and the public items that only the library
 /// itself uses.
-fn print_public_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
+fn print_unused_public_items(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     let mut files = Vec::new();
     for part in ["crates", "tests"].iter().filter(|part| workspace.root.join(part).is_dir()) {
-        read_sources(&workspace.root.join(part), &format!("{part}/"), &mut files)?;
+        read_rust_and_markdown_files(&workspace.root.join(part), &format!("{part}/"), &mut files)?;
     }
     let packages = workspace.metadata["packages"].as_array().into_iter().flatten();
     let libraries = packages.filter_map(|package| {
@@ -125,7 +125,10 @@ fn print_public_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
             .exists()
             .then_some((name, folder.to_str()?.to_owned()))
     });
-    ui.print_result_line(surface::surface_report(&libraries.collect::<Vec<_>>(), &files));
+    ui.print_line_to_stdout(surface::report_unused_public_items(
+        &libraries.collect::<Vec<_>>(),
+        &files,
+    ));
     Ok(())
 }
 
@@ -152,7 +155,7 @@ fn member_folders(metadata: &Value) -> Vec<String> {
 }
 
 /// Reads all Rust and Markdown files in a folder, each with its relative path.
-fn read_sources(
+fn read_rust_and_markdown_files(
     folder: &Path,
     before: &str,
     found: &mut Vec<(String, String)>,
@@ -162,7 +165,7 @@ fn read_sources(
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
-            read_sources(&path, &format!("{before}{name}/"), found)?;
+            read_rust_and_markdown_files(&path, &format!("{before}{name}/"), found)?;
         } else if name.ends_with(".rs") || name.ends_with(".md") {
             let text = fs::read_to_string(&path).map_err(failed)?;
             found.push((format!("{before}{name}"), text));
@@ -196,7 +199,7 @@ fn find_violations(
         let tree = closures.get(row.member).map_or("", String::as_str);
         found.extend(find_forbidden_crates(row, tree));
     }
-    found.extend(check_single_version(SINGLE_VERSION_CRATE, whole));
+    found.extend(check_single_version_of_crate(SINGLE_VERSION_CRATE, whole));
     found
 }
 
@@ -267,7 +270,7 @@ fn dependencies_with_newer_msrv(tree: &str, needs: &BTreeMap<(&str, &str), &str>
         .collect()
 }
 
-fn check_single_version(name: &str, whole: &str) -> Vec<String> {
+fn check_single_version_of_crate(name: &str, whole: &str) -> Vec<String> {
     let all = parse_cargo_tree(whole).into_iter().filter(|package| package.name == name);
     let by_version: BTreeMap<_, _> = all.map(|found| (found.version, found.path)).collect();
     if by_version.len() == 1 {

@@ -39,13 +39,13 @@ pub(crate) fn write_limits_page(
     let path = workspace.root.join(PAGE);
     let text = render_page(&read_limits_by_crate(&workspace.root)?);
     fs::write(&path, text).map_err(|error| TaskError::Failed(format!("{PAGE}: {error}")))?;
-    ui.print_result_line(PAGE);
+    ui.print_line_to_stdout(PAGE);
     Ok(())
 }
 
 /// Returns the path of the page of limits if the page differs from the output of
 /// [`write_limits_page`].
-pub(crate) fn outdated_page(root: &Path) -> Result<Option<&'static str>, TaskError> {
+pub(crate) fn page_path_if_outdated(root: &Path) -> Result<Option<&'static str>, TaskError> {
     let crates = read_limits_by_crate(root)?;
     let written = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     Ok((!crates.is_empty() && written != render_page(&crates)).then_some(PAGE))
@@ -171,7 +171,7 @@ fn format_value_cell(bound: &LimitConstant, values: &BTreeMap<&str, &str>) -> St
     let counted = bound.doc.split(' ').take(2).any(|word| word.eq_ignore_ascii_case("bytes"));
     let is_bytes = counted || bound.name.contains("BYTES");
     match evaluate(written, values) {
-        Some(number) if is_bytes => format_in_largest_unit(number),
+        Some(number) if is_bytes => format_byte_count(number),
         Some(number) => group_thousands(number),
         None => verbatim(),
     }
@@ -185,7 +185,7 @@ fn format_duration(millis: u64) -> String {
     }
 }
 
-fn format_in_largest_unit(number: u64) -> String {
+fn format_byte_count(number: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| number > 0 && number.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", group_thousands(number / unit)),
@@ -293,18 +293,18 @@ const COUNT: u32 = 12_000;
     fn a_page_is_stale_until_it_is_written_again() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        assert_eq!(outdated_page(root).unwrap(), None);
+        assert_eq!(page_path_if_outdated(root).unwrap(), None);
         fs::create_dir_all(root.join("crates/a/src")).unwrap();
         fs::create_dir_all(root.join("docs")).unwrap();
         fs::write(root.join("crates/a/Cargo.toml"), "[package]\nname = \"a\"\n").unwrap();
         fs::write(root.join("crates/a/src/limits.rs"), FILE).unwrap();
-        assert_eq!(outdated_page(root).unwrap(), Some(PAGE));
+        assert_eq!(page_path_if_outdated(root).unwrap(), Some(PAGE));
         let target = root.join("target");
         let workspace =
             Workspace { root: root.to_owned(), target, metadata: serde_json::Value::Null };
         write_limits_page(&workspace, &mut Ui::new(&mut Vec::new()), &[]).unwrap();
-        assert_eq!(outdated_page(root).unwrap(), None);
+        assert_eq!(page_path_if_outdated(root).unwrap(), None);
         fs::write(root.join("crates/a/src/limits.rs"), FILE.replace("16 <<", "8 <<")).unwrap();
-        assert_eq!(outdated_page(root).unwrap(), Some(PAGE));
+        assert_eq!(page_path_if_outdated(root).unwrap(), Some(PAGE));
     }
 }

@@ -21,39 +21,39 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use process::{TaskError, TaskResult};
-use step::Step;
+use step::XtaskCommand;
 use ui::Ui;
 use workspace::Workspace;
 
 /// Steps of `ci`, in the order in which they run. Fast steps and steps with useful error messages
 /// come first. The tests come last, so that the output ends with the test results.
-const STEPS: [Step; 6] = [
-    Step { name: "fmt", args: "", what: "check the formatting", run: cargo::check_format },
-    Step {
+const STEPS: [XtaskCommand; 6] = [
+    XtaskCommand { name: "fmt", args: "", what: "check the formatting", run: cargo::check_format },
+    XtaskCommand {
         name: "layers",
         args: "[--surface]",
         what: "check dependencies between crates; or print unused public items",
         run: layers::check_layers,
     },
-    Step {
+    XtaskCommand {
         name: "tidy",
         args: "",
         what: "check rules that no compiler checks",
-        run: tidy::check_tracked_files,
+        run: tidy::check_repository_files,
     },
-    Step {
+    XtaskCommand {
         name: "clippy",
         args: "",
         what: "lint everything; check each library alone",
         run: cargo::lint_and_check_features,
     },
-    Step {
+    XtaskCommand {
         name: "package",
         args: "",
         what: "package the crates, build their docs without warnings, check each package",
         run: package::check_packages,
     },
-    Step {
+    XtaskCommand {
         name: "test",
         args: "[ARGS..]",
         what: "run all tests; with ARGS, those that the runner selects (no doc tests)",
@@ -62,42 +62,42 @@ const STEPS: [Step; 6] = [
 ];
 
 /// Commands that are not steps of `ci`. The command `help` is handled elsewhere.
-const COMMANDS: [Step; 6] = [
-    Step {
+const COMMANDS: [XtaskCommand; 6] = [
+    XtaskCommand {
         name: "ci",
         args: "",
         what: "run every step in order, stop at the first failure",
         run: run_ci_steps,
     },
-    Step {
+    XtaskCommand {
         name: "demo",
         args: "[PATH]",
         what: "run a demo session of callboard in PATH",
         run: demo::run_demo,
     },
-    Step {
+    XtaskCommand {
         name: "limits",
         args: "",
         what: "regenerate the page of all limits",
         run: limits::write_limits_page,
     },
-    Step {
+    XtaskCommand {
         name: "picture",
         args: "",
         what: "regenerate the picture and the page of the README from a turn of callboard, and its chart",
-        run: picture::update_picture,
+        run: picture::update_pictures_and_session_page,
     },
-    Step {
+    XtaskCommand {
         name: "accept",
         args: "NAME|all [--n N] [--seed S]",
         what: "measure the promises, one JSON line per row",
         run: accept::run_rows,
     },
-    Step {
+    XtaskCommand {
         name: "bench",
         args: "NAME [--n N] | --peers",
         what: "measure CPU time, one JSON line per row; or compare with other agents",
-        run: accept::run_benches,
+        run: accept::run_bench_rows,
     },
 ];
 
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
             if let Some(why) = stop.message() {
-                ui.print_remark(format_args!("xtask: {why}"));
+                ui.print_remark_to_stderr(format_args!("xtask: {why}"));
             }
             stop.exit_code()
         }
@@ -126,7 +126,7 @@ fn dispatch(ui: &mut Ui<'_>) -> TaskResult {
         print_help(ui);
         return Ok(());
     };
-    let named = |step: &&Step| step.name == name;
+    let named = |step: &&XtaskCommand| step.name == name;
     let step = STEPS.iter().find(named);
     let Some(command) = step.or_else(|| COMMANDS.iter().find(named)) else {
         return Err(TaskError::Usage(format!(
@@ -148,9 +148,9 @@ fn run_ci_steps(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskRes
 }
 
 fn print_help(ui: &mut Ui<'_>) {
-    ui.print_result_line("cargo xtask COMMAND");
+    ui.print_line_to_stdout("cargo xtask COMMAND");
     for command in COMMANDS.iter().chain(&STEPS) {
         let call = format!("{} {}", command.name, command.args);
-        ui.print_result_line(format_args!("  {call:24} {}", command.what));
+        ui.print_line_to_stdout(format_args!("  {call:24} {}", command.what));
     }
 }

@@ -70,18 +70,18 @@ pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]
         process::run_expecting_success(&mut command)
     };
     run("doc --workspace --no-deps --all-features", &[])?;
-    // The documentation of a crate is built without a check of its functions. Most crates are checked
-    // by then, because others depend on them.
+    // The documentation of a crate is built without a check of its functions. Most crates are
+    // checked by then, because others depend on them.
     run("check --workspace --all-features", &[])?;
     let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
-    groups(&names).into_iter().try_for_each(|group| {
+    groups_checked_together(&names).into_iter().try_for_each(|group| {
         run("check", &group.into_iter().flat_map(|name| ["-p", name]).collect::<Vec<_>>())
     })
 }
 
 /// Divides crates into the groups that are checked together. A crate that is in no group is checked
 /// alone.
-fn groups<'a>(names: &[&'a str]) -> Vec<Vec<&'a str>> {
+fn groups_checked_together<'a>(names: &[&'a str]) -> Vec<Vec<&'a str>> {
     let mut groups = vec![Vec::new(); GROUPS.len()];
     for name in names.iter().filter(|name| !CHECKED_WITH_ALL.contains(name)) {
         match GROUPS.iter().position(|group| group.contains(name)) {
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn each_crate_is_checked_once_in_its_group_or_alone() {
         let names = ["alone", "acp-mcp", "callboard", "acp-tools", "callboard-process"];
-        let checked = groups(&names);
+        let checked = groups_checked_together(&names);
         assert_eq!(checked, [&["callboard-process"][..], &["acp-mcp", "acp-tools"], &["alone"]]);
     }
 

@@ -7,7 +7,7 @@ use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 /// One command of xtask, with its line in the output of `help`.
-pub(crate) struct Step {
+pub(crate) struct XtaskCommand {
     pub(crate) name: &'static str,
     /// The arguments that `help` shows for the command; empty if it has none.
     pub(crate) args: &'static str,
@@ -19,24 +19,24 @@ pub(crate) struct Step {
 /// Runs one step, and prints a line with its name before and after it. Returns its duration in
 /// seconds.
 pub(crate) fn run_step(
-    step: &Step,
+    step: &XtaskCommand,
     workspace: &Workspace,
     ui: &mut Ui<'_>,
     args: &[String],
 ) -> Result<f64, TaskError> {
     let name = step.name;
-    ui.print_result_line(format_args!("== {name}"));
+    ui.print_line_to_stdout(format_args!("== {name}"));
     let start = Instant::now();
     let outcome = (step.run)(workspace, ui, args);
     let seconds = start.elapsed().as_secs_f64();
     let result = if outcome.is_ok() { "ok" } else { "FAILED" };
-    ui.print_result_line(format_args!("== {name}: {result} in {seconds:.1} s"));
+    ui.print_line_to_stdout(format_args!("== {name}: {result} in {seconds:.1} s"));
     outcome.map(|()| seconds)
 }
 
 /// Runs the steps in order until one fails. If all succeed, prints a table of their durations.
 pub(crate) fn run_steps_until_failure(
-    steps: &[Step],
+    steps: &[XtaskCommand],
     workspace: &Workspace,
     ui: &mut Ui<'_>,
 ) -> TaskResult {
@@ -51,9 +51,9 @@ pub(crate) fn run_steps_until_failure(
         table.push((name, seconds));
     }
     let total = table.iter().map(|(_, seconds)| seconds).sum();
-    ui.print_result_line("");
+    ui.print_line_to_stdout("");
     for (name, seconds) in table.into_iter().chain([("total", total)]) {
-        ui.print_result_line(format_args!("{name:10} {seconds:8.1} s"));
+        ui.print_line_to_stdout(format_args!("{name:10} {seconds:8.1} s"));
     }
     Ok(())
 }
@@ -62,15 +62,16 @@ pub(crate) fn run_steps_until_failure(
 mod tests {
     use super::*;
 
-    const GOOD: Step = Step { name: "good", args: "", what: "", run: |_, _, _| Ok(()) };
-    const BAD: Step = Step {
+    const GOOD: XtaskCommand =
+        XtaskCommand { name: "good", args: "", what: "", run: |_, _, _| Ok(()) };
+    const BAD: XtaskCommand = XtaskCommand {
         name: "bad",
         args: "",
         what: "",
         run: |_, _, _| Err(TaskError::Failed("a reason".to_owned())),
     };
 
-    fn all(steps: &[Step]) -> (TaskResult, String) {
+    fn all(steps: &[XtaskCommand]) -> (TaskResult, String) {
         let workspace =
             Workspace { root: "".into(), target: "".into(), metadata: serde_json::Value::Null };
         let mut out = Vec::new();

@@ -1,6 +1,6 @@
 //! `tidy`: checks the rules of this repository that neither the compiler nor a linter checks.
 //!
-//! Every rule is a function of the path and the text of one file. Only [`check_tracked_files`]
+//! Every rule is a function of the path and the text of one file. Only [`check_repository_files`]
 //! lists and reads files. In the source code of the rules, each forbidden word is written in two
 //! halves, so that the code obeys the rules.
 
@@ -78,7 +78,7 @@ impl<'a> CheckedFile<'a> {
 type TidyRule = fn(&CheckedFile<'_>) -> Vec<Violation>;
 
 /// Checks every file that git tracks, and every new file that git does not ignore.
-pub(crate) fn check_tracked_files(
+pub(crate) fn check_repository_files(
     workspace: &Workspace,
     ui: &mut Ui<'_>,
     _: &[String],
@@ -102,8 +102,8 @@ pub(crate) fn check_tracked_files(
             }
         }
     }
-    found.extend(links::find_broken_links(&documents, &paths));
-    if let Some(page) = crate::limits::outdated_page(&workspace.root)? {
+    found.extend(links::check_links_and_summary(&documents, &paths));
+    if let Some(page) = crate::limits::page_path_if_outdated(&workspace.root)? {
         found.push(
             CheckedFile::new(page, "").error_at(0, "is out of date; run `cargo xtask limits`"),
         );
@@ -111,7 +111,7 @@ pub(crate) fn check_tracked_files(
     let stale = crate::accept::find_stale_patches(&workspace.root);
     found.extend(stale.iter().map(|(path, what)| CheckedFile::new(path, "").error_at(0, what)));
     for violation in &found {
-        ui.print_result_line(violation);
+        ui.print_line_to_stdout(violation);
     }
     match found.iter().filter(|violation| violation.level == ViolationLevel::Error).count() {
         0 => Ok(()),
@@ -215,11 +215,11 @@ mod tests {
             metadata: serde_json::Value::Null,
         };
         let mut out = Vec::new();
-        check_tracked_files(&workspace, &mut Ui::new(&mut out), &[]).unwrap();
+        check_repository_files(&workspace, &mut Ui::new(&mut out), &[]).unwrap();
         assert!(out.is_empty());
 
         fs::write(root.join("new.rs"), "fn a() {}\n").unwrap();
-        let stop = check_tracked_files(&workspace, &mut Ui::new(&mut out), &[]).unwrap_err();
+        let stop = check_repository_files(&workspace, &mut Ui::new(&mut out), &[]).unwrap_err();
         assert_eq!(stop.message(), Some("1 violations"));
         assert!(String::from_utf8(out).unwrap().starts_with("new.rs:1: "));
     }

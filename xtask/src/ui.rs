@@ -17,12 +17,12 @@ impl<'a> Ui<'a> {
 
     /// Writes one line of the result to stdout. Child processes also write to stdout, so stdout is
     /// flushed to keep the order of the lines.
-    pub(crate) fn print_result_line(&mut self, text: impl Display) {
+    pub(crate) fn print_line_to_stdout(&mut self, text: impl Display) {
         writeln!(self.out, "{text}").and_then(|()| self.out.flush()).ok();
     }
 
     /// Writes one remark to stderr, so that stdout contains only results and can be parsed.
-    pub(crate) fn print_remark(&self, text: impl Display) {
+    pub(crate) fn print_remark_to_stderr(&self, text: impl Display) {
         writeln!(std::io::stderr(), "{text}").ok();
     }
 }

@@ -20,7 +20,7 @@ const NO_NEWLINE_MARKER: &str = "\\ No newline at end of file";
 #[non_exhaustive]
 pub struct FileChange {
     /// The kind of change.
-    pub operation: Operation,
+    pub operation: FileChangeOperation,
     /// Absolute path of the file after the change.
     #[serde(with = "path::as_text")]
     pub path: PathBuf,
@@ -46,7 +46,7 @@ pub struct FileChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Operation {
+pub enum FileChangeOperation {
     /// The file did not exist before.
     Add,
     /// The content of the file changed.
@@ -67,7 +67,7 @@ pub enum Operation {
     },
 }
 
-impl Operation {
+impl FileChangeOperation {
     /// Returns the name of the operation on the wire.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
@@ -118,7 +118,7 @@ pub enum LineTag {
 impl FileChange {
     /// Creates a change that contains neither texts nor hunks.
     #[must_use]
-    pub fn new(operation: Operation, path: impl Into<PathBuf>) -> Self {
+    pub fn new(operation: FileChangeOperation, path: impl Into<PathBuf>) -> Self {
         let (old_text, new_text) = (None, None);
         let (hunks, unlisted) = (Vec::new(), (0, 0));
         let sentence = None;
@@ -135,19 +135,19 @@ impl FileChange {
         new: impl Into<String>,
     ) -> Self {
         let (old_text, new_text) = (Some(old.into()), Some(new.into()));
-        Self { old_text, new_text, ..Self::new(Operation::Modify, path) }
+        Self { old_text, new_text, ..Self::new(FileChangeOperation::Modify, path) }
     }
 
     /// Creates the change that creates a file with this text.
     #[must_use]
     pub fn add(path: impl Into<PathBuf>, new: impl Into<String>) -> Self {
-        Self { new_text: Some(new.into()), ..Self::new(Operation::Add, path) }
+        Self { new_text: Some(new.into()), ..Self::new(FileChangeOperation::Add, path) }
     }
 
     /// Creates the change that deletes a file with this text.
     #[must_use]
     pub fn delete(path: impl Into<PathBuf>, old: impl Into<String>) -> Self {
-        Self { old_text: Some(old.into()), ..Self::new(Operation::Delete, path) }
+        Self { old_text: Some(old.into()), ..Self::new(FileChangeOperation::Delete, path) }
     }
 
     /// Replaces the hunks.
@@ -189,7 +189,7 @@ impl FileChange {
     /// each hunk is a separate diff with its path.
     pub(crate) fn hunk_overhead_json_len(&self) -> usize {
         let from = match &self.operation {
-            Operation::Move { from } | Operation::Copy { from } => Some(from),
+            FileChangeOperation::Move { from } | FileChangeOperation::Copy { from } => Some(from),
             _ => None,
         };
         let path = |path: &PathBuf| json::escaped_string_len(&path_text(path));
@@ -224,8 +224,8 @@ impl FileChange {
 
     /// Returns, for each hunk, the number of its first changed line in the new text, counted from
     /// 1.
-    pub fn first_changed_line_numbers(&self) -> impl Iterator<Item = u32> {
-        self.hunks.iter().map(Hunk::first_changed_line)
+    pub fn hunk_first_changed_line_numbers(&self) -> impl Iterator<Item = u32> {
+        self.hunks.iter().map(Hunk::new_text_first_changed_line)
     }
 
     /// Returns the change as one `diff --git` section with absolute paths and without the prefixes
@@ -235,24 +235,28 @@ impl FileChange {
     pub fn git_patch(&self) -> String {
         let new = git_quoted_path(&self.path);
         let old = match &self.operation {
-            Operation::Move { from } | Operation::Copy { from } => git_quoted_path(from),
+            FileChangeOperation::Move { from } | FileChangeOperation::Copy { from } => {
+                git_quoted_path(from)
+            }
             _ => new.clone(),
         };
         let mut patch = format!("diff --git {old} {new}\n");
         match self.operation {
-            Operation::Add => patch.push_str("new file mode 100644\n"),
-            Operation::Delete => patch.push_str("deleted file mode 100644\n"),
-            Operation::Move { .. } => {
+            FileChangeOperation::Add => patch.push_str("new file mode 100644\n"),
+            FileChangeOperation::Delete => patch.push_str("deleted file mode 100644\n"),
+            FileChangeOperation::Move { .. } => {
                 patch.push_str(&format!("rename from {old}\nrename to {new}\n"));
             }
-            Operation::Copy { .. } => patch.push_str(&format!("copy from {old}\ncopy to {new}\n")),
-            Operation::Modify => {}
+            FileChangeOperation::Copy { .. } => {
+                patch.push_str(&format!("copy from {old}\ncopy to {new}\n"));
+            }
+            FileChangeOperation::Modify => {}
         }
         let hunks = self.hunks_or_whole_file();
         if hunks.iter().any(|hunk| !hunk.lines.is_empty()) {
             let (old, new) = match self.operation {
-                Operation::Add => ("/dev/null".to_owned(), new),
-                Operation::Delete => (old, "/dev/null".to_owned()),
+                FileChangeOperation::Add => ("/dev/null".to_owned(), new),
+                FileChangeOperation::Delete => (old, "/dev/null".to_owned()),
                 _ => (old, new),
             };
             patch.push_str(&format!("--- {old}\n+++ {new}\n"));
@@ -304,7 +308,7 @@ impl Hunk {
         self.lines.iter().filter(|line| line.tag != tag).map(|line| line.text.as_str()).collect()
     }
 
-    fn first_changed_line(&self) -> u32 {
+    fn new_text_first_changed_line(&self) -> u32 {
         let context = self.lines.iter().take_while(|line| line.tag == LineTag::Context).count();
         self.new_start.max(1).saturating_add(u32::try_from(context).unwrap_or(u32::MAX))
     }
@@ -381,7 +385,7 @@ fn git_quoted_path(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileChange, Hunk, HunkLine, LineTag, Operation};
+    use super::{FileChange, FileChangeOperation, Hunk, HunkLine, LineTag};
     use pretty_assertions::assert_eq;
 
     fn line(tag: LineTag, text: &str) -> HunkLine {
@@ -404,31 +408,41 @@ mod tests {
     fn a_hunk_has_both_sides() {
         assert_eq!(hunk().old_text(), "a\nb\n");
         assert_eq!(hunk().new_text(), "a\nc");
-        let change = FileChange { hunks: vec![hunk()], ..FileChange::new(Operation::Modify, "/f") };
-        assert_eq!(change.first_changed_line_numbers().collect::<Vec<_>>(), [5]);
+        let change = FileChange {
+            hunks: vec![hunk()],
+            ..FileChange::new(FileChangeOperation::Modify, "/f")
+        };
+        assert_eq!(change.hunk_first_changed_line_numbers().collect::<Vec<_>>(), [5]);
         assert_eq!(change.line_counts(), (1, 1));
     }
 
     #[test]
     fn git_patches_have_absolute_paths_without_prefixes() {
-        let modify = FileChange { hunks: vec![hunk()], ..FileChange::new(Operation::Modify, "/f") };
+        let modify = FileChange {
+            hunks: vec![hunk()],
+            ..FileChange::new(FileChangeOperation::Modify, "/f")
+        };
         assert_eq!(
             modify.git_patch(),
             "diff --git /f /f\n--- /f\n+++ /f\n@@ -4,2 +4,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
         );
-        let add =
-            FileChange { new_text: Some("x\n".into()), ..FileChange::new(Operation::Add, "/f") };
+        let add = FileChange {
+            new_text: Some("x\n".into()),
+            ..FileChange::new(FileChangeOperation::Add, "/f")
+        };
         assert_eq!(
             add.git_patch(),
             "diff --git /f /f\nnew file mode 100644\n--- /dev/null\n+++ /f\n@@ -0,0 +1,1 @@\n+x\n"
         );
-        let delete =
-            FileChange { old_text: Some("x\n".into()), ..FileChange::new(Operation::Delete, "/f") };
+        let delete = FileChange {
+            old_text: Some("x\n".into()),
+            ..FileChange::new(FileChangeOperation::Delete, "/f")
+        };
         assert_eq!(
             delete.git_patch(),
             "diff --git /f /f\ndeleted file mode 100644\n--- /f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n"
         );
-        let moved = FileChange::new(Operation::Move { from: "/a b".into() }, "/c\"\n");
+        let moved = FileChange::new(FileChangeOperation::Move { from: "/a b".into() }, "/c\"\n");
         assert_eq!(
             moved.git_patch(),
             "diff --git /a b \"/c\\\"\\n\"\nrename from /a b\nrename to \"/c\\\"\\n\"\n"
@@ -441,7 +455,7 @@ mod tests {
         use std::os::unix::ffi::OsStrExt as _;
 
         let path = std::path::Path::new(std::ffi::OsStr::from_bytes(b"/a\xff\x1b"));
-        let copy = FileChange::new(Operation::Copy { from: path.into() }, path);
+        let copy = FileChange::new(FileChangeOperation::Copy { from: path.into() }, path);
         assert!(copy.git_patch().starts_with("diff --git \"/a\\377\\033\" "), "{copy:?}");
         let stored = serde_json::to_value(&copy).unwrap();
         assert_eq!(serde_json::from_value::<FileChange>(stored).unwrap(), copy);
@@ -449,8 +463,10 @@ mod tests {
 
     #[test]
     fn an_empty_new_file_has_no_hunk() {
-        let add =
-            FileChange { new_text: Some(String::new()), ..FileChange::new(Operation::Add, "/f") };
+        let add = FileChange {
+            new_text: Some(String::new()),
+            ..FileChange::new(FileChangeOperation::Add, "/f")
+        };
         assert_eq!(add.git_patch(), "diff --git /f /f\nnew file mode 100644\n");
     }
 }

@@ -1,6 +1,6 @@
 //! Items of a tool call's content: blocks, file changes, terminals and images.
 
-use callboard_text::code_fence;
+use callboard_text::wrap_in_code_fence;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::v1::ImageContent;
@@ -30,7 +30,7 @@ impl Content {
     /// `text` as Markdown.
     #[must_use]
     pub fn fenced_code_block(language: &str, text: &str) -> Self {
-        Self::from_text(code_fence(language, text))
+        Self::from_text(wrap_in_code_fence(language, text))
     }
 
     /// Returns the image if this is an image block.

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::limits::MAX_WHOLE_FILE_DIFF_BYTES;
-use crate::{FileChange, Operation};
+use crate::{FileChange, FileChangeOperation};
 
 use self::hunk_builder::HunkListBuilder;
 #[cfg(feature = "diff")]
@@ -40,7 +40,7 @@ pub fn change_from_edits(
 ) -> FileChange {
     let mut listed = HunkListBuilder::with_memory_limit();
     edit_hunks::build_hunks(old, splices, &mut listed);
-    change_from_hunk_builder(path, Operation::Modify, old, new, listed)
+    change_from_built_hunks(path, FileChangeOperation::Modify, old, new, listed)
 }
 
 /// Shortens a change to at most `max` bytes of JSON. The shortened change contains the first hunks
@@ -70,9 +70,9 @@ pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
     }
     for hunk in &change.hunks {
         listed.start_hunk(hunk.old_start, hunk.new_start);
-        hunk.lines.iter().for_each(|line| listed.push_lines(line.tag, &line.text));
+        hunk.lines.iter().for_each(|line| listed.push_or_count_lines(line.tag, &line.text));
     }
-    let (hunks, (added, removed)) = listed.finish();
+    let (hunks, (added, removed)) = listed.into_hunks_and_omitted_counts();
     Some(FileChange {
         hunks,
         unlisted: (
@@ -84,24 +84,24 @@ pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
     })
 }
 
-fn change_from_hunk_builder(
+fn change_from_built_hunks(
     path: impl Into<PathBuf>,
-    operation: Operation,
+    operation: FileChangeOperation,
     old: &str,
     new: &str,
     listed: HunkListBuilder,
 ) -> FileChange {
     let keep = old.len() + new.len() <= MAX_WHOLE_FILE_DIFF_BYTES;
-    let old_text = (keep && operation != Operation::Add).then(|| old.to_owned());
-    let new_text = (keep && operation != Operation::Delete).then(|| new.to_owned());
-    let (hunks, unlisted) = listed.finish();
+    let old_text = (keep && operation != FileChangeOperation::Add).then(|| old.to_owned());
+    let new_text = (keep && operation != FileChangeOperation::Delete).then(|| new.to_owned());
+    let (hunks, unlisted) = listed.into_hunks_and_omitted_counts();
     FileChange { old_text, new_text, hunks, unlisted, ..FileChange::new(operation, path) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{TextEdit, change_from_edits, patience, shorten_change};
-    use crate::{FileChange, HunkLine, LineTag, Operation};
+    use crate::{FileChange, FileChangeOperation, HunkLine, LineTag};
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
 
@@ -184,7 +184,7 @@ mod tests {
         ) {
             let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));
             let whole =
-                FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/f") };
+                FileChange { old_text, new_text, ..FileChange::new(FileChangeOperation::Modify, "/f") };
             let listed = change_from_edits("/f", &old, &new, &patience::edits_between_unique_lines(&old, &new));
             let no_texts = FileChange { old_text: None, new_text: None, ..listed.clone() };
             let counts = no_texts.line_counts();
@@ -206,9 +206,10 @@ mod tests {
         let old: String = (1..=2000).map(|line| format!("line {line}\n")).collect();
         let new = old.replace("line 10\n", "ten\n").replace("line 1900\n", "more\nlines\n");
         let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));
-        let change = FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/f") };
+        let change =
+            FileChange { old_text, new_text, ..FileChange::new(FileChangeOperation::Modify, "/f") };
         let short = shorten_change(&change, 8_000).unwrap();
-        assert_eq!(short.first_changed_line_numbers().collect::<Vec<_>>(), [10, 1900]);
+        assert_eq!(short.hunk_first_changed_line_numbers().collect::<Vec<_>>(), [10, 1900]);
         assert_eq!((short.line_counts(), short.unlisted), ((3, 2), (0, 0)));
         assert_eq!(apply_hunks(&old, &short), new);
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 pub fn escaped_string_len(text: &str) -> usize {
     // Escapes add at most five bytes per byte, so the sum over 32 bytes fits into a `u8`. A sum of
     // `u8` values is fast.
-    let more = |bytes: &[u8]| bytes.iter().copied().map(escape_extra_len).sum::<u8>();
+    let more = |bytes: &[u8]| bytes.iter().copied().map(extra_len_of_escaped_byte).sum::<u8>();
     text.len() + text.as_bytes().chunks(32).map(|bytes| usize::from(more(bytes))).sum::<usize>()
 }
 
@@ -21,7 +21,7 @@ pub fn escaped_string_len(text: &str) -> usize {
 pub fn prefix_within_escaped_len(text: &str, max: usize) -> &str {
     let mut used = 0;
     for (at, byte) in text.bytes().enumerate() {
-        used += json_byte_len(byte);
+        used += escaped_byte_len(byte);
         if used > max {
             return head(text, at);
         }
@@ -34,7 +34,7 @@ pub fn prefix_within_escaped_len(text: &str, max: usize) -> &str {
 pub fn suffix_within_escaped_len(text: &str, max: usize) -> &str {
     let mut used = 0;
     for (count, byte) in text.bytes().rev().enumerate() {
-        used += json_byte_len(byte);
+        used += escaped_byte_len(byte);
         if used > max {
             return tail(text, count);
         }
@@ -100,13 +100,13 @@ impl Write for ByteCounter {
     }
 }
 
-fn json_byte_len(byte: u8) -> usize {
-    1 + usize::from(escape_extra_len(byte))
+fn escaped_byte_len(byte: u8) -> usize {
+    1 + usize::from(extra_len_of_escaped_byte(byte))
 }
 
 /// Returns the number of bytes that escaping adds to a byte in a JSON string: one for escapes like
 /// `\n`, and five for escapes like `\u001b`. The computation has no branches.
-fn escape_extra_len(byte: u8) -> u8 {
+fn extra_len_of_escaped_byte(byte: u8) -> u8 {
     let is = |other| u8::from(byte == other);
     let short = is(b'\n') + is(b'\r') + is(b'\t') + is(0x08) + is(0x0c);
     is(b'"') + is(b'\\') + u8::from(byte < 0x20) * 5 - short * 4

@@ -57,7 +57,7 @@ pub use agent_client_protocol_schema::v1::ToolKind;
 /// A text, image, audio, resource or link, and the id of a terminal, from the schema crate.
 pub use agent_client_protocol_schema::v1::{ContentBlock, TerminalId};
 
-pub use change::{FileChange, Hunk, HunkLine, LineTag, Operation};
+pub use change::{FileChange, FileChangeOperation, Hunk, HunkLine, LineTag};
 pub use content::{Content, Image};
 pub use id::TurnId;
 pub use location::{Location, LocationError};

@@ -33,8 +33,8 @@ pub(crate) const MAX_STREAMED_UPDATE_BYTES: usize = 56 * 1024;
 /// Maximum number of serialised bytes that the streamed updates of a call may spend on large
 /// fields, in addition to the current size of these fields. A large field is sent again whenever
 /// its value grows or is replaced. Beyond this limit, the field is sent with the next report that
-/// is not streamed. Fields of up to [`MAX_RUNNING_OUTPUT_BYTES`], and the same size for each terminal
-/// that the call shows, are always sent, because their rate is limited.
+/// is not streamed. Fields of up to [`MAX_RUNNING_OUTPUT_BYTES`], and the same size for each
+/// terminal that the call shows, are always sent, because their rate is limited.
 pub(crate) const MAX_RESENT_BYTES: usize = 64 * 1024;
 
 /// Maximum total size in bytes of the old and the new text of a change that is sent as whole files.

@@ -18,7 +18,7 @@ pub const DEFAULT_KEY: &str = "callboard";
 /// Returns a key of `_meta` in the form in which it is sent. A key that takes more than 64 bytes in
 /// JSON is truncated.
 #[must_use]
-pub fn truncated_key(key: &str) -> &str {
+pub fn truncate_meta_key(key: &str) -> &str {
     json::prefix_within_escaped_len(key, MAX_META_KEY_BYTES)
 }
 
@@ -224,7 +224,7 @@ impl CallMeta {
     }
 
     /// Returns the `_meta` object. The object contains all metadata under `key` in at most 2 KiB,
-    /// and the trace context at its root. The key is [truncated](truncated_key).
+    /// and the trace context at its root. The key is [truncated](truncate_meta_key).
     ///
     /// If the metadata is larger, fields are removed in this order: the custom keys, the title, the
     /// progress message, the sizes of streaming arguments. The other fields always fit, except if a
@@ -235,7 +235,8 @@ impl CallMeta {
         if json::object_len(&object) > MAX_META_BYTES {
             object = self.to_bounded_object();
         }
-        let mut meta = Meta::from_iter([(truncated_key(key).to_owned(), Value::Object(object))]);
+        let mut meta =
+            Meta::from_iter([(truncate_meta_key(key).to_owned(), Value::Object(object))]);
         if !self.trace.is_empty()
             && let Ok(Value::Object(trace)) = serde_json::to_value(&self.trace)
         {

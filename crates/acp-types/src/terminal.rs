@@ -174,7 +174,7 @@ pub fn omission_line(bytes: u64) -> String {
 /// Returns the line that a terminal shows in place of `bytes` omitted bytes. The line begins with a
 /// reset of the style, because the bytes before it may set a colour or end within an escape
 /// sequence.
-pub(crate) fn terminal_omission_line(bytes: u64) -> String {
+pub(crate) fn omission_line_with_style_reset(bytes: u64) -> String {
     format!("\x1b[0m{}", omission_line(bytes))
 }
 

@@ -28,8 +28,8 @@ pub fn infer_kind(
     name: &str,
 ) -> ToolKind {
     declared
-        .or_else(|| from_annotations(annotations))
-        .or_else(|| from_name(name))
+        .or_else(|| kind_from_annotations(annotations))
+        .or_else(|| kind_from_name(name))
         .unwrap_or_default()
 }
 
@@ -40,7 +40,7 @@ pub fn may_have_side_effects(kind: ToolKind) -> bool {
     !matches!(kind, ToolKind::Read | ToolKind::Search | ToolKind::Think)
 }
 
-fn from_annotations(annotations: ToolAnnotations) -> Option<ToolKind> {
+fn kind_from_annotations(annotations: ToolAnnotations) -> Option<ToolKind> {
     match (annotations.read_only, annotations.destructive, annotations.open_world) {
         (Some(true), _, Some(true)) => Some(ToolKind::Fetch),
         (Some(true), _, _) => Some(ToolKind::Read),
@@ -49,7 +49,7 @@ fn from_annotations(annotations: ToolAnnotations) -> Option<ToolKind> {
     }
 }
 
-fn from_name(name: &str) -> Option<ToolKind> {
+fn kind_from_name(name: &str) -> Option<ToolKind> {
     split_words(name).find_map(|word| {
         KIND_BY_WORD.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind)
     })

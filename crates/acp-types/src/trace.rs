@@ -60,14 +60,14 @@ fn is_traceparent(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_graphic())
         && [(version, 2), (trace, 32), (parent, 16), (flags, 2)]
             .iter()
-            .all(|(part, len)| part.len() == *len && part.bytes().all(is_lowercase_hex))
+            .all(|(part, len)| part.len() == *len && part.bytes().all(is_lowercase_hex_digit))
         && !is_zero(trace)
         && !is_zero(parent)
         && *version != "ff"
         && (more.is_empty() || *version != "00")
 }
 
-fn is_lowercase_hex(byte: u8) -> bool {
+fn is_lowercase_hex_digit(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 

@@ -46,7 +46,7 @@ fn plan_entry_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
 
 /// Returns the `_meta` of a compaction. This `_meta` contains the numbers of tokens, because no
 /// protocol version has fields for these numbers.
-fn compaction_meta(compaction: &Compaction, meta_key: &str) -> Option<Meta> {
+fn compaction_token_counts_meta(compaction: &Compaction, meta_key: &str) -> Option<Meta> {
     let Compaction { tokens_before, tokens_after, context_tokens, .. } = compaction;
     let sizes = [tokens_before, tokens_after, context_tokens];
     let object = serde_json::json!({

@@ -120,7 +120,7 @@ impl DemoClient {
 
     fn allow(&mut self, request: &RequestPermissionRequest) -> RequestPermissionOutcome {
         self.client_state.apply_permission_request(request);
-        let text = self.cards.render_decided_request(request, serialized_len(request));
+        let text = self.cards.render_request_without_options(request, serialized_len(request));
         print(&text);
         let allow = |option: &&agent_client_protocol::v1::schema::PermissionOption| {
             option.kind == PermissionOptionKind::AllowOnce

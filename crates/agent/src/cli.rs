@@ -20,8 +20,8 @@ use acp_tools::CommandOutputStream;
 use acp_transport::Transport;
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_exec::{
-    Approval, ExecJob, OutputStream, PipedInputNote, ResumedSession, read_context_from_stdin,
-    read_prompt_from_stdin, report_lost_output, run_prompt,
+    Approval, ExecJob, OutputStream, PipedInputNote, ResumedSession, fail_if_output_was_lost,
+    read_context_from_stdin, read_prompt_from_stdin, run_prompt,
 };
 use callboard_runtime::CodingAgent;
 use callboard_text::escape_invisible;
@@ -35,7 +35,7 @@ use subcommands::CommandIsolationChoice;
 /// Runs the command line of this process, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    report_lost_output(match Cli::try_parse() {
+    fail_if_output_was_lost(match Cli::try_parse() {
         Ok(cli) => run_command(cli),
         Err(error) => report_parse_error(&error),
     })
@@ -129,7 +129,7 @@ async fn serve_until_disconnect(agent: CodingAgent, transport: Transport) -> Exi
 
 fn run_exec(args: ExecArgs) -> ExitCode {
     block_on_and_shut_down(async {
-        let mut interrupted = pin!(wait_for_first_signal());
+        let mut interrupted = pin!(first_signal_with_forced_exit());
         let job = tokio::select! {
             signal = &mut interrupted => return ExitCode::from(128 + signal),
             job = prepare_exec_job(args) => job,
@@ -163,7 +163,7 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     let (model_flag, mode_flag) = (args.flags.model.clone(), args.flags.mode);
     let isolation = CommandIsolationChoice::from_flags(&args.flags);
     let config = subcommands::load_exec_config(args.flags)?;
-    let found = sessions::find_session(args.resumed, &config, cwd.clone()).await?;
+    let found = sessions::find_session_to_resume(args.resumed, &config, cwd.clone()).await?;
     let stored_model = found.as_ref().and_then(|session| session.model.clone());
     let stored_model = stored_model.filter(|_| model_flag.is_none());
     let (agent, model) = subcommands::create_exec_agent(config, isolation, stored_model).await?;
@@ -171,7 +171,7 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     // Programs print colours and progress for a terminal, which a file or a pipe does not need.
     let agent = match OutputStream::stdout().is_terminal() {
         true => agent,
-        false => agent.with_command_output(CommandOutputStream::Pipe),
+        false => agent.with_command_output_stream(CommandOutputStream::Pipe),
     };
     let is_piped = args.prompt == "-";
     let prompt = if is_piped {
@@ -185,13 +185,13 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
         args.prompt
     };
     if prompt.trim().is_empty() {
-        return Err(print_unusable_error("the prompt is empty"));
+        return Err(print_usage_error_and_fail("the prompt is empty"));
     }
-    let is_slash_command = agent.is_command(&prompt);
+    let is_slash_command = agent.is_slash_command(&prompt);
     if !is_slash_command && let Some(why) = model.prompt_error(&prompt) {
         let name = model.name();
         let all = format!("Run `callboard exec --model {name} help` to list the commands.");
-        return Err(print_unusable_error(&format!("{why} {all}")));
+        return Err(print_usage_error_and_fail(&format!("{why} {all}")));
     }
     let is_commands = model.capabilities().commands;
     let mut prompt = vec![ContentBlock::from(prompt)];
@@ -201,7 +201,8 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
             |note: PipedInputNote| OutputStream::stderr().print_line(&format!("callboard: {note}"));
         let reading = tokio::task::spawn_blocking(move || read_context_from_stdin(notify)).await;
         let context = reading.unwrap_or(Ok(None));
-        let context = context.map_err(|timeout| print_unusable_error(&timeout.to_string()))?;
+        let context =
+            context.map_err(|timeout| print_usage_error_and_fail(&timeout.to_string()))?;
         prompt.extend(context.map(ContentBlock::from));
     }
     let approval = match (args.approve_all, args.deny_all) {
@@ -214,7 +215,7 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     // no copy must be left.
     let resumed = match found {
         Some(found) => {
-            let session = sessions::select_session(found, cwd.clone()).await?;
+            let session = sessions::fork_found_session_if_asked(found, cwd.clone()).await?;
             let mut resumed = ResumedSession::new(session.id, session.description);
             resumed.model = model_flag;
             resumed.mode = mode_flag.map(|mode| mode.id().to_owned());
@@ -325,7 +326,7 @@ async fn wait_for_termination_signal() -> u8 {
 /// Signals are handled on a separate thread: a write to standard output blocks the runtime while
 /// the reader of the output does not read. Commands never outlive this process, even if it is
 /// killed.
-async fn wait_for_first_signal() -> u8 {
+async fn first_signal_with_forced_exit() -> u8 {
     let (sender, first) = tokio::sync::oneshot::channel();
     let watch = async move {
         let signal = wait_for_termination_signal().await;
@@ -350,17 +351,17 @@ async fn wait_for_first_signal() -> u8 {
 }
 
 fn print_error_and_fail(what: &str) -> ExitCode {
-    print_error(what);
+    print_redacted_error(what);
     ExitCode::FAILURE
 }
 
 /// Prints the reason why no prompt can run: invalid arguments, or no model.
-fn print_unusable_error(what: &str) -> ExitCode {
-    print_error(what);
+fn print_usage_error_and_fail(what: &str) -> ExitCode {
+    print_redacted_error(what);
     ExitCode::from(2)
 }
 
-fn print_error(what: &str) {
+fn print_redacted_error(what: &str) {
     OutputStream::stderr()
         .print_line(&format!("callboard: {}", secrets::process_secrets().redact(what)));
 }

@@ -21,7 +21,7 @@ use acp_tools::sandbox::PreviewSetting;
 use acp_tools::{CATALOGUES, WebSearch};
 use callboard_models::check_model_spec;
 use callboard_models::provider::{ApiKey, Provider, ToolCalling};
-use callboard_process::env::is_secret;
+use callboard_process::env::is_secret_name_or_value;
 use callboard_runtime::{PermissionMode, SessionRetention, private_files as private};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
@@ -30,7 +30,7 @@ use crate::limits::MAX_CONFIG_FILE_BYTES;
 use crate::{secrets, user_folders};
 
 pub(crate) use edit::{add_mcp_server, remove_mcp_server};
-use file::{ConfigFile, ParsedConfig, SessionsSection};
+use file::{ConfigFileLineIndex, ParsedConfig, SessionsSection};
 use mcp::McpServerSection;
 use positive_number::PositiveNumber;
 pub(crate) use rows::ConfigRow;
@@ -85,7 +85,7 @@ fn permission_mode_parser() -> impl TypedValueParser<Value = PermissionMode> {
 /// The configuration. Values that are not set and have no default are `None`.
 #[derive(Debug)]
 pub(crate) struct Config {
-    pub(crate) file: ConfigFile,
+    pub(crate) file: ConfigFileLineIndex,
     pub(crate) model: Option<SourcedValue<String>>,
     pub(crate) mode: SourcedValue<PermissionMode>,
     pub(crate) locale: Option<SourcedValue<String>>,
@@ -134,12 +134,12 @@ pub(crate) struct ConfigError {
 }
 
 impl ConfigError {
-    fn at_place(place: String, what: String) -> Self {
+    fn new_at_place(place: String, what: String) -> Self {
         Self { place, what, is_unknown_model: false }
     }
 
-    fn in_file(path: &Path, what: String) -> Self {
-        Self::at_place(path.display().to_string(), what)
+    fn new_in_file(path: &Path, what: String) -> Self {
+        Self::new_at_place(path.display().to_string(), what)
     }
 
     /// Returns whether the error is in a flag of the command line.
@@ -163,7 +163,7 @@ impl Config {
     /// is invalid.
     pub(crate) fn load(env: &[(String, String)], flags: Flags) -> Result<Self, ConfigError> {
         let path = config_file_path(env);
-        let text = path.as_deref().map(read_config_file).transpose()?.flatten();
+        let text = path.as_deref().map(read_config_text).transpose()?.flatten();
         Self::merge_sources(path, &text.unwrap_or_default(), env, flags)
     }
 
@@ -175,9 +175,9 @@ impl Config {
         env: &[(String, String)],
         flags: Flags,
     ) -> Result<Self, ConfigError> {
-        let file = ConfigFile::new(path, text);
+        let file = ConfigFileLineIndex::new(path, text);
         let written = file.parse(text)?;
-        check_general_values(&file, &written)?;
+        check_overridable_file_values(&file, &written)?;
         let variable = |name: &str| env_vars::env_value(env, name);
         let mode = match (flags.mode, variable("CALLBOARD_MODE").or(written.mode)) {
             (Some(value), _) => SourcedValue { value, source: ValueSource::Flag("--mode") },
@@ -189,23 +189,24 @@ impl Config {
                 SourcedValue { value: PermissionMode::default(), source: ValueSource::Default }
             }
         };
-        let model =
-            flag_value(flags.model, "--model").or(variable("CALLBOARD_MODEL")).or(written.model);
-        let locale = flag_value(flags.locale, "--locale").or(variable("CALLBOARD_LOCALE"));
+        let model = sourced_flag_value(flags.model, "--model")
+            .or(variable("CALLBOARD_MODEL"))
+            .or(written.model);
+        let locale = sourced_flag_value(flags.locale, "--locale").or(variable("CALLBOARD_LOCALE"));
         let mut providers = written.providers;
         for provider in Provider::ALL {
             env_vars::override_base_url(provider, providers.entry(provider).or_default(), env);
         }
-        let openai_servers = inherit_openai_settings(&mut providers);
+        let openai_servers = inherit_openai_dialect_settings(&mut providers);
         for (provider, of) in &mut providers {
             file.check_value(of.base_url.as_ref(), |url| check_base_url(url))?;
             file.check_value(of.key_env.as_ref(), |name| check_variable_name(name))?;
-            file.check_value(of.models.as_ref(), |names| check_model_names(names))?;
+            file.check_value(of.models.as_ref(), |names| check_model_names_nonempty(names))?;
             if let Some(ca_file) = &mut of.ca_file {
                 ca_file.value = file.folder().join(&ca_file.value);
             }
-            let is_separate =
-                *provider == Provider::OpenAiResponses && openai_servers == OpenAiServers::Separate;
+            let is_separate = *provider == Provider::OpenAiResponses
+                && openai_servers == OpenAiServerSharing::Separate;
             if of.key_env.is_some() || !is_separate {
                 of.key = env_vars::find_provider_key(*provider, of, env);
             }
@@ -216,7 +217,7 @@ impl Config {
             None => SourcedValue { value: PreviewSetting::default(), source: ValueSource::Default },
         };
         let env_pass = written.terminal.env_pass;
-        file.check_value(env_pass.as_ref(), |names| check_env_pass(names))?;
+        file.check_value(env_pass.as_ref(), |names| check_env_pass_without_secrets(names))?;
         let stores_sessions = match (flags.ephemeral, written.sessions.enabled) {
             (true, _) => SourcedValue { value: false, source: ValueSource::Flag("--ephemeral") },
             (false, Some(enabled)) => enabled,
@@ -283,14 +284,20 @@ impl Config {
 
 /// Checks the values of the file that flags and variables override. An invalid value is an error
 /// even if it is overridden now, because the next start may use it.
-fn check_general_values(file: &ConfigFile, written: &ParsedConfig) -> Result<(), ConfigError> {
+fn check_overridable_file_values(
+    file: &ConfigFileLineIndex,
+    written: &ParsedConfig,
+) -> Result<(), ConfigError> {
     let check_mode = |id: &String| PermissionMode::parse(id).map(drop);
     file.check_value(written.mode.as_ref(), |id| check_mode(id).ok_or_else(unknown_mode_message))?;
     check_model(file, written.model.as_ref())?;
     file.check_value(written.locale.as_ref(), |locale| check_locale(locale))
 }
 
-fn check_model(file: &ConfigFile, model: Option<&SourcedValue<String>>) -> Result<(), ConfigError> {
+fn check_model(
+    file: &ConfigFileLineIndex,
+    model: Option<&SourcedValue<String>>,
+) -> Result<(), ConfigError> {
     let check_spec = |name: &String| check_model_spec(name).map_err(|error| error.to_string());
     file.check_value(model, check_spec)
         .map_err(|error| ConfigError { is_unknown_model: true, ..error })
@@ -298,7 +305,7 @@ fn check_model(file: &ConfigFile, model: Option<&SourcedValue<String>>) -> Resul
 
 /// Whether OpenAI's two dialects have the same server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum OpenAiServers {
+enum OpenAiServerSharing {
     Shared,
     Separate,
 }
@@ -307,7 +314,9 @@ enum OpenAiServers {
 /// not have the setting. Both dialects belong to one account at one server. If the second dialect
 /// has a different URL, its key and certificates stay separate, and the default variables do not
 /// apply to it, because they contain the key of the first dialect.
-fn inherit_openai_settings(providers: &mut BTreeMap<Provider, ProviderConfig>) -> OpenAiServers {
+fn inherit_openai_dialect_settings(
+    providers: &mut BTreeMap<Provider, ProviderConfig>,
+) -> OpenAiServerSharing {
     let openai = providers.entry(Provider::OpenAi).or_default();
     let (base_url, key_env) = (openai.base_url.clone(), openai.key_env.clone());
     let ca_file = openai.ca_file.clone();
@@ -318,12 +327,12 @@ fn inherit_openai_settings(providers: &mut BTreeMap<Provider, ProviderConfig>) -
         url.strip_suffix("/v1").unwrap_or(url).to_owned()
     };
     if responses.base_url.is_some() && address(&responses.base_url) != address(&base_url) {
-        return OpenAiServers::Separate;
+        return OpenAiServerSharing::Separate;
     }
     responses.base_url = responses.base_url.take().or(base_url);
     responses.key_env = responses.key_env.take().or(key_env);
     responses.ca_file = responses.ca_file.take().or(ca_file);
-    OpenAiServers::Shared
+    OpenAiServerSharing::Shared
 }
 
 /// Returns `$XDG_CONFIG_HOME/callboard/config.toml`, or else the same file below `~/.config`.
@@ -334,15 +343,15 @@ pub(crate) fn config_file_path(env: &[(String, String)]) -> Option<PathBuf> {
 }
 
 /// Reads the text of the file. Returns `None` if there is no file.
-fn read_config_file(path: &Path) -> Result<Option<String>, ConfigError> {
+fn read_config_text(path: &Path) -> Result<Option<String>, ConfigError> {
     let text = private::read_following_links(path, MAX_CONFIG_FILE_BYTES).and_then(|bytes| {
         let text = bytes.map(String::from_utf8).transpose();
         text.map_err(|_bytes| std::io::Error::other("it is not UTF-8"))
     });
-    text.map_err(|error| ConfigError::in_file(path, error.to_string()))
+    text.map_err(|error| ConfigError::new_in_file(path, error.to_string()))
 }
 
-fn flag_value(value: Option<String>, name: &'static str) -> Option<SourcedValue<String>> {
+fn sourced_flag_value(value: Option<String>, name: &'static str) -> Option<SourcedValue<String>> {
     value.map(|value| SourcedValue { value, source: ValueSource::Flag(name) })
 }
 
@@ -408,12 +417,15 @@ pub(crate) fn is_variable_name(name: &str) -> bool {
     name.starts_with(|first: char| !first.is_ascii_digit()) && name.chars().all(is_word)
 }
 
-fn check_env_pass(names: &[String]) -> Result<(), String> {
+fn check_env_pass_without_secrets(names: &[String]) -> Result<(), String> {
     let named = |name| format!("env_pass: {name} is named like a secret, which is never passed on");
-    names.iter().find(|name| is_secret(name, "")).map_or(Ok(()), |name| Err(named(name)))
+    names
+        .iter()
+        .find(|name| is_secret_name_or_value(name, ""))
+        .map_or(Ok(()), |name| Err(named(name)))
 }
 
-fn check_model_names(names: &[String]) -> Result<(), String> {
+fn check_model_names_nonempty(names: &[String]) -> Result<(), String> {
     let is_named = !names.is_empty() && names.iter().all(|name| !name.is_empty());
     if is_named { Ok(()) } else { Err("models must be a list of model names".to_owned()) }
 }

@@ -87,8 +87,8 @@ impl Login {
     }
 }
 
-/// The value of an entry in the keyring. The entry is written before the list of logins, so the list
-/// may still contain an older login to another server.
+/// The value of an entry in the keyring. The entry is written before the list of logins, so the
+/// list may still contain an older login to another server.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeyringValue {
@@ -155,7 +155,7 @@ impl KeyStore {
 
     /// Reads the list of logins, without accessing the keyring. The keys in the file are redacted
     /// in all later output.
-    pub(crate) fn read_logins(&self) -> Result<Logins, KeyError> {
+    pub(crate) fn read_logins_without_keyring(&self) -> Result<Logins, KeyError> {
         let logins = self.read_login_file().map(Logins)?;
         logins.keys_in_file().for_each(secrets::add_key_to_redact);
         LOGINS_LOADED.store(true, Ordering::Release);
@@ -164,12 +164,12 @@ impl KeyStore {
 
     /// Returns the key of a login.
     pub(crate) fn read_key(&self, provider: Provider, login: &Login) -> Result<ApiKey, KeyError> {
-        self.read_entry(entry_name(provider), login)?.ok_or_else(|| {
+        self.read_key_of_entry(entry_name(provider), login)?.ok_or_else(|| {
             KeyError("it is not in the system's keyring; run `callboard login` again".to_owned())
         })
     }
 
-    fn read_entry(&self, name: &str, login: &Login) -> Result<Option<ApiKey>, KeyError> {
+    fn read_key_of_entry(&self, name: &str, login: &Login) -> Result<Option<ApiKey>, KeyError> {
         if let Some(key) = &login.key {
             return Ok(Some(key.clone()));
         }
@@ -200,7 +200,7 @@ impl KeyStore {
         self.folder()?;
         let value = KeyringValue { base_url: base_url.clone(), key: key.expose().to_owned() };
         let Err(why) = self.keyring.write(name, &value.to_text()?) else {
-            let noted = self.save_login(name, Login::new(base_url, None));
+            let noted = self.record_login_in_file(name, Login::new(base_url, None));
             if noted.is_err() {
                 // The file may still contain an older login, perhaps for another server. If the new
                 // key stayed in the keyring, the older login would use it.
@@ -212,11 +212,11 @@ impl KeyStore {
         let is_in_keyring = self.read_login_file()?.get(name).is_some_and(Login::may_be_in_keyring);
         let keyring_has_another = is_in_keyring && self.keyring.remove(name).is_err();
         let login = Login { keyring_has_another, ..Login::new(base_url, Some(key)) };
-        self.save_login(name, login).map(KeyLocation::File)
+        self.record_login_in_file(name, login).map(KeyLocation::File)
     }
 
     /// Records a login, and returns the path of the file.
-    fn save_login(&self, name: &str, login: Login) -> Result<PathBuf, KeyError> {
+    fn record_login_in_file(&self, name: &str, login: Login) -> Result<PathBuf, KeyError> {
         let folder = self.folder()?;
         self.update_login_file(folder, |logins| drop(logins.insert(name.to_owned(), login)))?;
         Ok(key_file_path(folder))
@@ -287,7 +287,8 @@ impl KeyStore {
         change: impl FnOnce(&mut BTreeMap<String, Login>),
     ) -> Result<(), KeyError> {
         let path = key_file_path(folder);
-        let _lock = private::lock_folder(folder).map_err(|error| path_error(folder, &error))?;
+        let _lock =
+            private::lock_private_folder(folder).map_err(|error| path_error(folder, &error))?;
         let mut logins = self.read_login_file()?;
         change(&mut logins);
         let text = serde_json::to_vec_pretty(&logins).map_err(|error| path_error(&path, &error))?;

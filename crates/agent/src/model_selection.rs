@@ -33,7 +33,7 @@ pub(crate) use model_network::{HttpNetwork, ModelNetwork};
 pub(crate) struct ConfiguredModels {
     selector: Arc<ModelSelector>,
     /// Initial model of every session. `None` until [`ConfiguredModels::resolve_default_model`] or
-    /// [`ConfiguredModels::open_session_model`] has found a model.
+    /// [`ConfiguredModels::open_and_set_default_model`] has found a model.
     default_model: Option<Arc<dyn Model>>,
     /// Whether the client shows a list of models.
     has_menu: bool,
@@ -118,7 +118,7 @@ impl ConfiguredModels {
     }
 
     /// Disables the discovery of models for a menu. Call this method if no menu is shown.
-    pub(crate) fn without_menu(self) -> Self {
+    pub(crate) fn without_menu_discovery(self) -> Self {
         Self { has_menu: false, ..self }
     }
 
@@ -153,7 +153,7 @@ impl ConfiguredModels {
 
     /// Opens the model of a stored session, which replaces the configured model. Returns `None` if
     /// the model cannot be opened.
-    pub(crate) fn open_session_model(&mut self, name: &str) -> Option<Arc<dyn Model>> {
+    pub(crate) fn open_and_set_default_model(&mut self, name: &str) -> Option<Arc<dyn Model>> {
         let model = self.open_model(name).ok()?;
         self.default_model = Some(model.clone());
         Some(model)
@@ -170,7 +170,7 @@ impl ConfiguredModels {
         match &self.selector.config.model {
             Some(named) => self.open_model(&named.value),
             None => {
-                self.selector.set_logins(self.selector.keys.read_logins());
+                self.selector.set_logins(self.selector.keys.read_logins_without_keyring());
                 Ok(Arc::new(self.create_deferred_model()))
             }
         }
@@ -218,7 +218,7 @@ impl ModelCatalogue for ConfiguredModels {
         }));
         let builtin = self.builtin.list();
         let room = MAX_CATALOGUE_CHOICES - builtin.len();
-        names.extend(chooser.share_of_listed_models(room.saturating_sub(names.len())));
+        names.extend(chooser.pick_models_evenly_from_servers(room.saturating_sub(names.len())));
         let mut choices = Vec::new();
         for name in names.into_iter().filter(|name| Provider::parse_model_spec(name).is_some()) {
             if choices.iter().all(|choice: &ModelChoice| choice.value != name) {
@@ -282,7 +282,7 @@ impl ModelSelector {
             Some((*provider, format!("`{}` is set", place(&key.source))))
         };
         let of_login = |provider: &Provider| {
-            let login = self.find_login(*provider)?;
+            let login = self.last_read_login(*provider)?;
             self.is_login_for_base_url(*provider, &login)
                 .then(|| (*provider, format!("you are logged in to {}", provider.name())))
         };
@@ -311,7 +311,8 @@ impl ModelSelector {
         if let Some(model) = configured.models.as_ref().and_then(|models| models.value.first()) {
             return Some((provider, model.clone()));
         }
-        let elsewhere = || self.find_login(provider).is_some_and(|login| login.base_url.is_some());
+        let elsewhere =
+            || self.last_read_login(provider).is_some_and(|login| login.base_url.is_some());
         if configured.base_url.is_some() || (configured.key.is_none() && elsewhere()) {
             return None;
         }
@@ -327,14 +328,15 @@ impl ModelSelector {
     /// Returns the providers that have a key in the environment or a stored key.
     fn providers_with_keys(&self) -> impl Iterator<Item = Provider> {
         KEYED_PROVIDERS.into_iter().filter(|provider| {
-            self.has_configured_key(*provider) || self.find_login(*provider).is_some()
+            self.has_configured_key(*provider) || self.last_read_login(*provider).is_some()
         })
     }
 
     /// Reads the logins. After the time limit, the read continues in the background.
     async fn read_logins_within_timeout(self: &Arc<Self>) {
         let chooser = self.clone();
-        let read = move |(): &mut ()| chooser.set_logins(chooser.keys.read_logins());
+        let read =
+            move |(): &mut ()| chooser.set_logins(chooser.keys.read_logins_without_keyring());
         let read = spawn_blocking_exclusive(&self.reading, read);
         drop(timeout(limits::LOGIN_FILE_READ_TIMEOUT, read).await);
     }
@@ -350,14 +352,14 @@ impl ModelSelector {
     }
 
     /// Returns the login of a provider. Read errors are reported when the key is needed.
-    fn find_login(&self, provider: Provider) -> Option<Login> {
+    fn last_read_login(&self, provider: Provider) -> Option<Login> {
         self.last_read_logins().ok()?.for_provider(provider).cloned()
     }
 
     /// Returns the login whose key is sent to a provider, if there is such a login. A configured
     /// key takes precedence.
     fn active_login(&self, provider: Provider) -> Option<Login> {
-        let login = self.find_login(provider).filter(|_| !self.has_configured_key(provider));
+        let login = self.last_read_login(provider).filter(|_| !self.has_configured_key(provider));
         login.filter(|login| self.is_login_for_base_url(provider, login))
     }
 

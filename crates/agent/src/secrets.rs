@@ -22,5 +22,5 @@ pub(crate) fn add_key_to_redact(key: &ApiKey) {
 
 /// Adds a text to the secrets.
 pub(crate) fn add_to_redact(secret: &str) {
-    PROCESS_SECRETS.add(secret);
+    PROCESS_SECRETS.add_permanent(secret);
 }

@@ -18,7 +18,7 @@ pub(crate) fn folder(env: &[(String, String)]) -> Option<PathBuf> {
 pub(crate) fn open(folder: &Path) -> Result<Arc<dyn SessionStore>, SessionStoreError> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let holder = SessionHolder::new(std::process::id(), host, SystemTime::now());
-    Ok(Arc::new(SqliteSessionStore::open(folder, holder, random)?))
+    Ok(Arc::new(SqliteSessionStore::open(folder, holder, random_for_lock_retry)?))
 }
 
 /// Opens the stored sessions of the user to whom the environment belongs.
@@ -35,6 +35,6 @@ pub(crate) fn open_archive(env: &[(String, String)]) -> Result<SessionArchive, S
 
 /// Returns a random number. It makes processes that wait for the same lock retry at different
 /// times.
-fn random() -> u64 {
+fn random_for_lock_retry() -> u64 {
     u64::try_from(ulid::Ulid::generate().random() & u128::from(u64::MAX)).unwrap_or_default()
 }

@@ -46,7 +46,7 @@ pub(crate) fn start_telemetry() -> Telemetry {
     let telemetry = {
         let (spans, exporter) = otlp::create_export_layer();
         registry.with(spans).init();
-        Telemetry { exporter: otlp::log_start_failure(exporter) }
+        Telemetry { exporter: otlp::take_exporter_or_log_failure(exporter) }
     };
     #[cfg(not(feature = "otlp"))]
     let telemetry = {
@@ -65,7 +65,7 @@ type LogFilter = Box<dyn Filter<Registry> + Send + Sync>;
 /// the default filter and the error.
 fn log_filter(value: Option<&str>) -> (LogFilter, Option<ParseError>) {
     match value.map(EnvFilter::try_new) {
-        Some(Ok(filter)) => (Box::new(without_secrets(filter)), None),
+        Some(Ok(filter)) => (Box::new(without_mcp_auth_target(filter)), None),
         Some(Err(error)) => (Box::new(default_log_targets()), Some(error)),
         None => (Box::new(default_log_targets()), None),
     }
@@ -73,7 +73,7 @@ fn log_filter(value: Option<&str>) -> (LogFilter, Option<ParseError>) {
 
 /// Returns the user's filter without one target. The events of this target are never logged,
 /// because the SDK of MCP writes the authorization codes of logins to this target.
-fn without_secrets(filter: EnvFilter) -> impl Filter<Registry> + Send + Sync {
+fn without_mcp_auth_target(filter: EnvFilter) -> impl Filter<Registry> + Send + Sync {
     filter.and(filter_fn(|event| !event.target().starts_with("rmcp::transport::auth")))
 }
 
@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn logins_of_the_sdk_are_never_logged() {
         let filter = EnvFilter::new("trace,rmcp=trace,rmcp::transport::auth=trace");
-        let layer = fmt::layer().with_writer(std::io::sink).with_filter(without_secrets(filter));
+        let layer =
+            fmt::layer().with_writer(std::io::sink).with_filter(without_mcp_auth_target(filter));
         let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || {
             assert!(!tracing::enabled!(target: "rmcp::transport::auth", Level::ERROR));

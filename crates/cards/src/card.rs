@@ -12,7 +12,7 @@ use anstyle::Style;
 use callboard_text::head;
 use serde_json::Value;
 
-use super::content::{block_text_or_placeholder, split_off_code_fence};
+use super::content::{block_text_or_placeholder, split_fence_language_and_body};
 use super::diff::{self, LineBudget};
 use super::excerpt::TextExcerpt;
 use super::limits::{
@@ -125,7 +125,7 @@ impl Card {
         }
         if let Some(meta) = &update.meta {
             self.open.has_terminal |= meta.contains_key("terminal_info");
-            self.print_command(page);
+            self.print_terminal_command_if_due(page);
             self.print_terminal_events(meta, page);
         }
         if is_final(self.status) {
@@ -157,7 +157,7 @@ impl Card {
             self.open.input = if bytes <= MAX_INPUT_BYTES {
                 input.clone()
             } else {
-                words.hidden_input_text(bytes).into()
+                words.omitted_input_bytes_text(bytes).into()
             };
         }
         if let Some(output) = &fields.raw_output
@@ -192,7 +192,7 @@ impl Card {
         let is_running = self.status == ToolCallStatus::InProgress;
         let is_due = match &self.open.printed_title {
             None => !is_final(self.status) && (is_running || self.title.contains(SEPARATOR)),
-            Some(named) => is_running && has_different_words(&named.title, &self.title),
+            Some(named) => is_running && has_different_words_before_end(&named.title, &self.title),
         };
         if is_due {
             self.separate_from_previous_text(page);
@@ -207,7 +207,7 @@ impl Card {
         let is_first = self.open.printed_title.is_none();
         let kind = if is_first { page.words.kind_name(self.kind) } else { String::new() };
         let room = page.width.saturating_sub(kind.chars().count() + 4);
-        let whole = self.title_for_line();
+        let whole = self.title_without_reported_progress();
         let title = sanitise::truncate_line(whole, room);
         let is_whole = title == whole;
         page.write_styled_text(Style::new(), &format!("{mark}{title}"));
@@ -218,7 +218,7 @@ impl Card {
 
     /// Returns the title without the progress, because a printed line stays as it is while the
     /// progress changes.
-    fn title_for_line(&self) -> &str {
+    fn title_without_reported_progress(&self) -> &str {
         match self.open.has_progress || self.title.ends_with(STREAMED_SIZE_END) {
             true => title_without_progress(&self.title),
             false => &self.title,
@@ -226,7 +226,7 @@ impl Card {
     }
 
     fn remember_printed_title(&mut self, is_whole: bool) {
-        let title = self.title_for_line().to_owned();
+        let title = self.title_without_reported_progress().to_owned();
         self.open.printed_title = Some(PrintedTitle { title, is_whole });
     }
 
@@ -239,7 +239,7 @@ impl Card {
                 .open
                 .printed_title
                 .as_ref()
-                .is_some_and(|named| named.title == self.title_for_line())
+                .is_some_and(|named| named.title == self.title_without_reported_progress())
     }
 
     /// Returns whether this call's printed title contains the whole command.
@@ -272,7 +272,7 @@ impl Card {
                 self.print_title_line(page);
             } else {
                 let room = page.width.saturating_sub(2);
-                let title = sanitise::truncate_line(self.title_for_line(), room);
+                let title = sanitise::truncate_line(self.title_without_reported_progress(), room);
                 page.write_styled_text(page.palette.dim, &format!("● {title}\n"));
             }
         }
@@ -285,7 +285,7 @@ impl Card {
         let mut texts = Vec::new();
         let meta_key = page.meta_key.clone();
         for items in content.chunk_by(|a, b| diff::are_of_same_file(a, b, &meta_key)) {
-            let new = self.select_diffs(items, |printed| printed.is_none(), page);
+            let new = self.select_diffs_by_printed_state(items, |printed| printed.is_none(), page);
             if !new.is_empty() {
                 self.print_remaining_output(page);
                 self.ensure_text_owned_by_call(page);
@@ -294,11 +294,11 @@ impl Card {
             }
             let [ToolCallContent::Content(item)] = items else { continue };
             let text = block_text_or_placeholder(&item.content, &page.words);
-            match split_off_code_fence(&text) {
+            match split_fence_language_and_body(&text) {
                 ("console", output) if !has_console => {
                     has_console = true;
-                    if !self.is_command_preview(output) {
-                        self.print_console(output, page);
+                    if !self.is_only_pending_command(output) {
+                        self.print_new_console_output(output, page);
                     }
                 }
                 (language, text) => {
@@ -313,13 +313,13 @@ impl Card {
                 }
             }
         }
-        let is_new = |hash| self.is_content_printed_whole(hash).is_none();
+        let is_new = |hash| self.printed_completeness(hash).is_none();
         self.open.texts = hold_back_texts(&texts, is_new);
     }
 
     /// Returns the diffs for which `selects` returns true. Its argument is whether the diff was
     /// printed completely, or `None` if no part of the diff was printed.
-    fn select_diffs<'c>(
+    fn select_diffs_by_printed_state<'c>(
         &self,
         items: &'c [ToolCallContent],
         selects: impl Fn(Option<bool>) -> bool,
@@ -330,7 +330,7 @@ impl Card {
             _ => None,
         });
         let is_selected =
-            |diff: &&Diff| selects(self.is_content_printed_whole(diff_hash(diff, &page.meta_key)));
+            |diff: &&Diff| selects(self.printed_completeness(diff_hash(diff, &page.meta_key)));
         diffs.filter(is_selected).collect()
     }
 
@@ -348,7 +348,7 @@ impl Card {
     }
 
     /// Prints what is new in the output of a command. `output` begins with the command line.
-    fn print_console(&mut self, output: &str, page: &mut Page) {
+    fn print_new_console_output(&mut self, output: &str, page: &mut Page) {
         if self.open.printed_title.is_none() {
             self.ensure_text_owned_by_call(page);
         }
@@ -362,15 +362,16 @@ impl Card {
             })
             .unwrap_or(output);
         let (joint, new) = self.open.console.take_new_text(output);
-        self.print_output(joint, new, page);
+        self.print_output_piece(joint, new, page);
     }
 
     /// Returns whether the output consists only of a command that has not run yet. Such output is
     /// not printed.
-    fn is_command_preview(&self, output: &str) -> bool {
+    fn is_only_pending_command(&self, output: &str) -> bool {
         let command = raw_input::command_text(&self.open.input);
         self.status == ToolCallStatus::Pending
-            && command.is_some_and(|command| raw_input::is_only_command_line(output, &command))
+            && command
+                .is_some_and(|command| raw_input::is_console_text_without_output(output, &command))
     }
 
     /// Prints the events of a display-only terminal. These events are a convention in `_meta`
@@ -381,9 +382,9 @@ impl Card {
         {
             if self.open.printed_title.is_none() {
                 self.ensure_text_owned_by_call(page);
-                self.print_command(page);
+                self.print_terminal_command_if_due(page);
             }
-            self.print_output(OutputJoin::Continues, data, page);
+            self.print_output_piece(OutputJoin::Continues, data, page);
         }
         if let Some(exit) = meta.get("terminal_exit") {
             self.print_remaining_output(page);
@@ -398,7 +399,7 @@ impl Card {
 
     /// Prints the command of a display-only terminal when the command runs, unless the title
     /// already shows it.
-    fn print_command(&mut self, page: &mut Page) {
+    fn print_terminal_command_if_due(&mut self, page: &mut Page) {
         if !self.open.has_terminal
             || self.open.is_command_shown
             || self.open.printed_title.is_none()
@@ -410,11 +411,11 @@ impl Card {
         if let Some(command) = raw_input::command_text(&self.open.input)
             && !self.is_command_in_title(&command)
         {
-            self.print_output(OutputJoin::Continues, &format!("$ {command}\n"), page);
+            self.print_output_piece(OutputJoin::Continues, &format!("$ {command}\n"), page);
         }
     }
 
-    fn print_output(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
+    fn print_output_piece(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
         if !text.is_empty() {
             // If the text is an incomplete line and the page cannot redraw lines, nothing is
             // printed yet. In that case, the call does not need its title yet.
@@ -428,13 +429,13 @@ impl Card {
     fn print_remaining_output(&mut self, page: &mut Page) {
         if self.open.console.has_unprinted_output() {
             self.ensure_text_owned_by_call(page);
-            self.open.console.print_held_back_output(page);
+            self.open.console.print_rest_at_call_end(page);
         }
     }
 
     /// Returns whether a diff or text was printed completely, or `None` if no part of it was
     /// printed.
-    fn is_content_printed_whole(&self, hash: u64) -> Option<bool> {
+    fn printed_completeness(&self, hash: u64) -> Option<bool> {
         self.open.printed_content.are_whole.get(&hash).copied()
     }
 
@@ -454,7 +455,12 @@ impl Card {
 
 /// Returns a hash of a diff. Two hunks with the same text at different lines have different hashes.
 fn diff_hash(diff: &Diff, meta_key: &str) -> u64 {
-    hash((&diff.path, &diff.old_text, &diff.new_text, diff::start_line_offsets(diff, meta_key)))
+    hash((
+        &diff.path,
+        &diff.old_text,
+        &diff.new_text,
+        diff::old_and_new_line_offsets(diff, meta_key),
+    ))
 }
 
 /// Returns whether the status is final.
@@ -484,7 +490,7 @@ fn hold_back_texts(texts: &[(u64, String)], is_new: impl Fn(u64) -> bool) -> Vec
 
 /// Returns whether a new title has different words than the old title. Added or removed words at
 /// the end, other numbers and other progress do not count as different.
-fn has_different_words(old: &str, new: &str) -> bool {
+fn has_different_words_before_end(old: &str, new: &str) -> bool {
     let letters = |title: &str| {
         title_without_progress(title).chars().filter(|c| c.is_alphabetic()).collect::<String>()
     };

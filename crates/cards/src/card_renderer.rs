@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acp_types::meta::truncated_key;
+use acp_types::meta::truncate_meta_key;
 use acp_types::schema::v1::{
     Plan, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallId, ToolCallUpdate,
 };
@@ -49,7 +49,7 @@ impl CardRenderer {
             message: MessagePrinter::default(),
             calls: Vec::new(),
             evicted_totals: CallTotals::default(),
-            plan_hash: hash_lines(&[]),
+            plan_hash: hash_plan_lines(&[]),
             background: BTreeMap::new(),
             failure: None,
         }
@@ -70,11 +70,11 @@ impl CardRenderer {
     }
 
     /// Sets the key of `_meta` for durations, end reasons and line numbers of changes. The default
-    /// is `callboard`. A key of more than 64 bytes is [truncated](truncated_key) in the same way as
-    /// Callboard's agent truncates its key.
+    /// is `callboard`. A key of more than 64 bytes is [truncated](truncate_meta_key) in the same
+    /// way as Callboard's agent truncates its key.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
-        truncated_key(key.as_ref()).clone_into(&mut self.page.meta_key);
+        truncate_meta_key(key.as_ref()).clone_into(&mut self.page.meta_key);
         self
     }
 
@@ -83,7 +83,7 @@ impl CardRenderer {
     /// messages are printed unchanged, and each line of output is printed once, when it is
     /// complete.
     #[must_use]
-    pub fn with_terminal_rendering(mut self) -> Self {
+    pub fn with_markdown_and_line_redraw(mut self) -> Self {
         self.page.enable_redraw();
         self.message.enable_markdown();
         self
@@ -134,14 +134,14 @@ impl CardRenderer {
         request: &RequestPermissionRequest,
         bytes: usize,
     ) -> String {
-        let text = self.render_decided_request(request, bytes);
+        let text = self.render_request_without_options(request, bytes);
         card::print_options(&request.options, &mut self.page);
         text + &self.page.take_text()
     }
 
     /// Renders a `session/request_permission` that is decided without asking the user. The text is
     /// that of [`render_permission_request`](Self::render_permission_request) without the options.
-    pub fn render_decided_request(
+    pub fn render_request_without_options(
         &mut self,
         request: &RequestPermissionRequest,
         bytes: usize,
@@ -240,7 +240,7 @@ impl CardRenderer {
                 sanitise::truncate_line(&line, self.page.width)
             })
             .collect();
-        let hash = hash_lines(&lines);
+        let hash = hash_plan_lines(&lines);
         if hash == self.plan_hash {
             return;
         }
@@ -256,7 +256,7 @@ impl CardRenderer {
     }
 }
 
-fn hash_lines(lines: &[String]) -> u64 {
+fn hash_plan_lines(lines: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     lines.hash(&mut hasher);
     hasher.finish()

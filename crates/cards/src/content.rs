@@ -34,7 +34,7 @@ fn binary_placeholder<'a>(kind: &str, base64: &str, words: &UiText) -> Cow<'a, s
 
 /// Splits a text that is one Markdown code fence into its language and its body. Returns an empty
 /// language and the unchanged text if the text is anything else. The fence may be unclosed.
-pub(super) fn split_off_code_fence(text: &str) -> (&str, &str) {
+pub(super) fn split_fence_language_and_body(text: &str) -> (&str, &str) {
     let trimmed = text.trim();
     let ticks = trimmed.len() - trimmed.trim_start_matches('`').len();
     let (fence, rest) = trimmed.split_at(ticks);
@@ -53,7 +53,7 @@ pub(super) fn split_off_code_fence(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::split_off_code_fence;
+    use super::split_fence_language_and_body;
 
     #[test]
     fn a_fence_around_the_whole_text_is_removed() {
@@ -67,7 +67,7 @@ mod tests {
             ("``` a```\n", ("", "``` a```\n")),
             ("", ("", "")),
         ] {
-            assert_eq!(split_off_code_fence(text), expected, "{text:?}");
+            assert_eq!(split_fence_language_and_body(text), expected, "{text:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use acp_types::diff::{diff_texts, shorten_change};
 use acp_types::schema::v1::{Diff, ToolCallContent};
-use acp_types::{FileChange, Hunk, LineTag, Operation};
+use acp_types::{FileChange, FileChangeOperation, Hunk, LineTag};
 use anstyle::Style;
 
 use super::limits::{DIFF_SEARCH_TIMEOUT, MAX_CHANGE_BYTES, MAX_LINE_CHARS, MAX_SEARCHED_LINES};
@@ -45,7 +45,7 @@ pub(super) fn print_diffs(diffs: &[&Diff], extent: &mut LineBudget, page: &mut P
     let mut omitted = 0;
     let mut are_whole = Vec::new();
     for (diff, change) in diffs.iter().zip(&changes) {
-        let offset = start_line_offsets(diff, &page.meta_key);
+        let offset = old_and_new_line_offsets(diff, &page.meta_key);
         let lines = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset, &page.words));
         let lines: Vec<_> = lines.collect();
         let (shown, max_chars) = match extent {
@@ -117,7 +117,7 @@ pub(super) fn bounded_change(diff: &Diff, meta_key: &str) -> FileChange {
     if let Some(short) = shorten_change(&change, MAX_CHANGE_BYTES) {
         change = short;
     }
-    let (old_offset, new_offset) = start_line_offsets(diff, meta_key);
+    let (old_offset, new_offset) = old_and_new_line_offsets(diff, meta_key);
     for hunk in &mut change.hunks {
         hunk.old_start = hunk.old_start.saturating_add(old_offset);
         hunk.new_start = hunk.new_start.saturating_add(new_offset);
@@ -125,13 +125,13 @@ pub(super) fn bounded_change(diff: &Diff, meta_key: &str) -> FileChange {
     change
 }
 
-fn operation(diff: &Diff, meta_key: &str) -> Operation {
+fn operation(diff: &Diff, meta_key: &str) -> FileChangeOperation {
     match diff.old_text {
-        None => Operation::Add,
+        None => FileChangeOperation::Add,
         Some(_) if meta_value(diff, meta_key, "kind").is_some_and(|kind| kind == "delete") => {
-            Operation::Delete
+            FileChangeOperation::Delete
         }
-        Some(_) => Operation::Modify,
+        Some(_) => FileChangeOperation::Modify,
     }
 }
 
@@ -157,8 +157,8 @@ fn print_path_and_line_counts(changes: &[FileChange], page: &mut Page) {
     let counts = changes.iter().map(FileChange::line_counts);
     let (added, removed) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
     let what = match change.operation {
-        Operation::Add => page.words.text_for_key("diff-new") + ", ",
-        Operation::Delete => page.words.text_for_key("diff-deleted") + ", ",
+        FileChangeOperation::Add => page.words.text_for_key("diff-new") + ", ",
+        FileChangeOperation::Delete => page.words.text_for_key("diff-deleted") + ", ",
         _ => String::new(),
     };
     let path = page.display_path(&change.path);
@@ -198,7 +198,7 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32), words: &UiText) -> Vec<(Option<Li
 
 /// Returns the line offsets of the two texts in the file. An offset is 0 if the agent sends no
 /// offset.
-pub(super) fn start_line_offsets(diff: &Diff, meta_key: &str) -> (u32, u32) {
+pub(super) fn old_and_new_line_offsets(diff: &Diff, meta_key: &str) -> (u32, u32) {
     let before = |key| {
         let start =
             meta_value(diff, meta_key, key).and_then(serde_json::Value::as_u64).unwrap_or(1);

@@ -160,7 +160,10 @@ fn complete_blocks_len_and_fence(text: &str) -> (usize, Option<OpenFence>) {
 
 fn print_code_line(line: &str, page: &mut Page) {
     let code = page.palette.code;
-    page.write_styled_line(&format!("    {code}{}{code:#}", sanitise::escape_message(line)));
+    page.write_line_with_ansi_codes(&format!(
+        "    {code}{}{code:#}",
+        sanitise::escape_message_chunk(line)
+    ));
 }
 
 /// Prints complete blocks. The first block may be the rest of a block that is already printed in
@@ -224,7 +227,7 @@ impl BlockPrinter<'_> {
             Event::Rule => {
                 self.page.ensure_blank_line();
                 let (dim, line) = (self.page.palette.dim, "─".repeat(self.page.width.min(40)));
-                self.page.write_styled_line(&format!("{dim}{line}{dim:#}"));
+                self.page.write_line_with_ansi_codes(&format!("{dim}{line}{dim:#}"));
             }
             Event::TaskListMarker(is_done) => self.push_text(if is_done { "[x] " } else { "[ ] " }),
             _ => {}
@@ -302,8 +305,9 @@ impl BlockPrinter<'_> {
                 let style = self.page.palette.code;
                 for line in code.lines() {
                     let margin = self.take_line_prefix();
-                    let line = sanitise::escape_message(line);
-                    self.page.write_styled_line(&format!("{margin}    {style}{line}{style:#}"));
+                    let line = sanitise::escape_message_chunk(line);
+                    self.page
+                        .write_line_with_ansi_codes(&format!("{margin}    {style}{line}{style:#}"));
                 }
             }
             _ => self.print_wrapped_text(),
@@ -327,7 +331,7 @@ impl BlockPrinter<'_> {
             .iter()
             .fold(style, |all, one| all.effects(all.get_effects() | one.get_effects()));
         // The parser has decoded entities, so the text must be escaped again.
-        let text = sanitise::escape_message(text);
+        let text = sanitise::escape_message_chunk(text);
         self.letters.extend(text.chars().map(|letter| (style, letter)));
     }
 
@@ -346,7 +350,7 @@ impl BlockPrinter<'_> {
         let margin: usize = self.margins.iter().map(|it| it.rest.chars().count()).sum();
         for line in break_into_lines(&letters, self.page.width.saturating_sub(margin)) {
             let margin = self.take_line_prefix();
-            self.page.write_styled_line(&format!("{margin}{}", format_styled(&line)));
+            self.page.write_line_with_ansi_codes(&format!("{margin}{}", format_styled(&line)));
         }
     }
 
@@ -367,7 +371,10 @@ impl BlockPrinter<'_> {
             let line = cells.collect::<Vec<_>>().join(separator);
             let style = if at == 0 { self.page.palette.bold } else { Style::new() };
             let margin = self.take_line_prefix();
-            self.page.write_styled_line(&format!("{margin}{style}{}{style:#}", line.trim_end()));
+            self.page.write_line_with_ansi_codes(&format!(
+                "{margin}{style}{}{style:#}",
+                line.trim_end()
+            ));
         }
     }
 }

@@ -59,7 +59,7 @@ impl MessagePrinter {
     /// Begins a new text if the previous text has an owner other than `owner`. Returns `text`
     /// escaped.
     fn escape_and_begin_text(&mut self, owner: TextOwner, text: &str, page: &mut Page) -> String {
-        let text = sanitise::escape_message(text);
+        let text = sanitise::escape_message_chunk(text);
         if page.owner == owner {
             return text;
         }

@@ -47,7 +47,7 @@ impl LineReader {
     }
 
     /// Reads a part of a line, and returns the line if the part ends with a newline.
-    pub(super) fn push(&mut self, part: &str) -> Option<OutputLine> {
+    pub(super) fn push_line_part(&mut self, part: &str) -> Option<OutputLine> {
         let mut rest = part.strip_suffix('\n').unwrap_or(part);
         let is_ended = rest.len() < part.len();
         // After each invalid character, the parser searches its whole input for an escape again.
@@ -61,7 +61,7 @@ impl LineReader {
             // Forget an unterminated escape sequence at the end of its line, so that it does not
             // hide later lines.
             self.parser = Parser::new();
-            self.take_line(self.line.style)
+            self.take_current_line(self.line.style)
         })
     }
 
@@ -77,10 +77,10 @@ impl LineReader {
 
     /// Ends the incomplete line, and returns it unless it is empty.
     pub(super) fn take_open_line(&mut self) -> Option<OutputLine> {
-        (!self.line.is_empty()).then(|| self.take_line(Style::new()))
+        (!self.line.is_empty()).then(|| self.take_current_line(Style::new()))
     }
 
-    fn take_line(&mut self, next_style: Style) -> OutputLine {
+    fn take_current_line(&mut self, next_style: Style) -> OutputLine {
         let next = OutputLine::new(self.line.max_chars, next_style);
         mem::replace(&mut self.line, next)
     }
@@ -134,7 +134,7 @@ impl OutputLine {
     pub(super) fn render(&self, room: usize) -> (String, usize) {
         let (mut shown, mut used) = (String::new(), 0);
         for (style, words) in &self.spans {
-            let mut words = sanitise::escape_message(words);
+            let mut words = sanitise::escape_message_chunk(words);
             let mut columns = display_width(&words);
             let is_cut = used + columns > room;
             while used + columns > room && words.pop().is_some() {
@@ -185,7 +185,7 @@ impl OutputLine {
                 58 if param.len() == 1 => {
                     let _: Option<Color> = extended_colour(params.by_ref().map(|param| param[0]));
                 }
-                4 if param.get(1) == Some(&0) => self.remove(Effects::UNDERLINE),
+                4 if param.get(1) == Some(&0) => self.remove_effects(Effects::UNDERLINE),
                 _ => self.apply_code(code),
             }
         }
@@ -201,27 +201,27 @@ impl OutputLine {
             4 | 21 => self.style = style.underline(),
             7 => self.style = style.invert(),
             9 => self.style = style.strikethrough(),
-            22 => self.remove(Effects::BOLD | Effects::DIMMED),
-            23 => self.remove(Effects::ITALIC),
-            24 => self.remove(Effects::UNDERLINE),
-            27 => self.remove(Effects::INVERT),
-            29 => self.remove(Effects::STRIKETHROUGH),
-            30..=37 | 90..=97 => self.style = style.fg_color(ansi_colour(code - 30)),
+            22 => self.remove_effects(Effects::BOLD | Effects::DIMMED),
+            23 => self.remove_effects(Effects::ITALIC),
+            24 => self.remove_effects(Effects::UNDERLINE),
+            27 => self.remove_effects(Effects::INVERT),
+            29 => self.remove_effects(Effects::STRIKETHROUGH),
+            30..=37 | 90..=97 => self.style = style.fg_color(colour_from_sgr_offset(code - 30)),
             39 => self.style = style.fg_color(None),
-            40..=47 | 100..=107 => self.style = style.bg_color(ansi_colour(code - 40)),
+            40..=47 | 100..=107 => self.style = style.bg_color(colour_from_sgr_offset(code - 40)),
             49 => self.style = style.bg_color(None),
             _ => {}
         }
     }
 
-    fn remove(&mut self, effects: Effects) {
+    fn remove_effects(&mut self, effects: Effects) {
         self.style = self.style.effects(self.style.get_effects().remove(effects));
     }
 }
 
 /// Returns one of the 16 colours. The numbers 0 to 7 are normal colours, and 60 to 67 are bright
 /// colours.
-fn ansi_colour(number: u16) -> Option<Color> {
+fn colour_from_sgr_offset(number: u16) -> Option<Color> {
     let index = if number >= 60 { number - 60 + 8 } else { number };
     let index = Ansi256Color(u8::try_from(index).ok()?);
     index.into_ansi().map(AnsiColor::into)
@@ -326,7 +326,7 @@ mod tests {
             ("38;5", Style::new()),
         ] {
             let mut reader = LineReader::default();
-            reader.push(&format!("\u{1b}[{sequence}mx"));
+            reader.push_line_part(&format!("\u{1b}[{sequence}mx"));
             let line = reader.take_open_line().unwrap();
             assert_eq!(line.spans(), [(expected, "x".to_owned())], "{sequence}");
         }

@@ -56,8 +56,8 @@ impl OutputPrinter {
             }
         }
         for part in text.split_inclusive('\n') {
-            if let Some(line) = self.reader.push(part) {
-                self.complete_line(line, page);
+            if let Some(line) = self.reader.push_line_part(part) {
+                self.print_or_hold_back_line(line, page);
             }
         }
         if page.can_redraw_lines()
@@ -73,11 +73,11 @@ impl OutputPrinter {
     /// Prints the incomplete line, if there is one.
     fn print_incomplete_line(&mut self, page: &mut Page) {
         if let Some(line) = self.reader.take_open_line() {
-            self.complete_line(line, page);
+            self.print_or_hold_back_line(line, page);
         }
     }
 
-    fn complete_line(&mut self, line: OutputLine, page: &mut Page) {
+    fn print_or_hold_back_line(&mut self, line: OutputLine, page: &mut Page) {
         self.line_count += 1;
         if self.line_count <= MAX_LIVE_OUTPUT_LINES {
             print_line(&line, page);
@@ -96,7 +96,7 @@ impl OutputPrinter {
 
     /// Prints the output that was held back until the end of the call. The call must be the owner
     /// of the page ([`Page::owner`]).
-    pub(super) fn print_held_back_output(&mut self, page: &mut Page) {
+    pub(super) fn print_rest_at_call_end(&mut self, page: &mut Page) {
         self.print_incomplete_line(page);
         let left_out = self.line_count.saturating_sub(MAX_LIVE_OUTPUT_LINES + self.held.len());
         if left_out > 0 {
@@ -109,7 +109,7 @@ impl OutputPrinter {
 
 fn print_line(line: &OutputLine, page: &mut Page) {
     let (shown, columns) = line.render(MAX_LINE_CHARS);
-    page.finish_drawing(&format_with_gutter(page, &shown), columns + GUTTER_COLUMNS);
+    page.redraw_and_end_line(&format_with_gutter(page, &shown), columns + GUTTER_COLUMNS);
 }
 
 fn format_with_gutter(page: &Page, line: &str) -> String {
@@ -238,7 +238,7 @@ mod tests {
         }
         let mut console = OutputPrinter::default();
         pieces.iter().for_each(|piece| console.print(OutputJoin::Continues, piece, &mut page));
-        console.print_held_back_output(&mut page);
+        console.print_rest_at_call_end(&mut page);
         page.take_text()
     }
 

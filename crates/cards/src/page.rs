@@ -137,7 +137,7 @@ impl Page {
     }
 
     /// Writes a line with colour sequences.
-    pub(super) fn write_styled_line(&mut self, line: &str) {
+    pub(super) fn write_line_with_ansi_codes(&mut self, line: &str) {
         self.end_open_line();
         let is_empty = line.is_empty();
         self.text.push_str(line);
@@ -149,14 +149,14 @@ impl Page {
     /// Draws a line with colour sequences and `columns` columns. If the last line was drawn too,
     /// the new line overwrites it.
     pub(super) fn redraw_line(&mut self, line: &str, columns: usize) {
-        let before = self.begin_drawing();
+        let before = self.move_to_redraw_start();
         self.text.push_str(line);
         self.text.push_str(&" ".repeat(before.saturating_sub(columns)));
         (self.drawn_columns, self.line_ends, self.column) = (Some(columns), 0, columns);
     }
 
     /// Draws a line like [`Page::redraw_line`] and ends it.
-    pub(super) fn finish_drawing(&mut self, line: &str, columns: usize) {
+    pub(super) fn redraw_and_end_line(&mut self, line: &str, columns: usize) {
         self.redraw_line(line, columns);
         self.text.push('\n');
         (self.drawn_columns, self.line_ends, self.column) = (None, 1, 0);
@@ -164,7 +164,7 @@ impl Page {
 
     /// Moves to the start of the drawn line, or to a new line. Returns the number of columns to
     /// overwrite.
-    fn begin_drawing(&mut self) -> usize {
+    fn move_to_redraw_start(&mut self) -> usize {
         if let Some(columns) = self.drawn_columns {
             self.text.push('\r');
             return columns;
@@ -235,7 +235,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt as _;
     use std::path::Path;
 
-    use callboard_text::utf8_path;
+    use callboard_text::quote_path_unless_utf8;
     use pretty_assertions::assert_eq;
 
     use super::display_path;
@@ -254,7 +254,7 @@ mod tests {
             (b"/p", b"/p", "/p"),
         ] {
             let [cwd, path] = [cwd, path].map(|bytes| Path::new(OsStr::from_bytes(bytes)));
-            assert_eq!(display_path(cwd, &utf8_path(path)), shown, "{path:?}");
+            assert_eq!(display_path(cwd, &quote_path_unless_utf8(path)), shown, "{path:?}");
         }
     }
 }

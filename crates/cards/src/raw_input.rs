@@ -19,7 +19,7 @@ pub(super) fn command_text(input: &Value) -> Option<String> {
 
 /// Returns whether the text of a terminal consists only of a command that has not run, and the
 /// command's directory.
-pub(super) fn is_only_command_line(console: &str, command: &str) -> bool {
+pub(super) fn is_console_text_without_output(console: &str, command: &str) -> bool {
     let rest = console.strip_prefix("$ ").and_then(|text| text.strip_prefix(command));
     let is_place = |rest: &str| rest.strip_prefix("\n[in ").is_some_and(|it| !it.contains('\n'));
     rest.is_some_and(|rest| rest.is_empty() || is_place(rest))
@@ -34,13 +34,13 @@ pub(super) fn format_fields_except_command(input: &Value) -> Vec<String> {
                 fields.iter().filter(|(key, _)| *key != "command" || command_text(input).is_none());
             others.flat_map(|(key, value)| format_field(key, value)).collect()
         }
-        value => indented_lines("", &value_text(value)),
+        value => format_with_hanging_indent("", &value_text(value)),
     }
 }
 
 /// Splits text into lines. The first line follows `mark`; the other lines are indented to the same
 /// column.
-pub(super) fn indented_lines(mark: &str, text: &str) -> Vec<String> {
+pub(super) fn format_with_hanging_indent(mark: &str, text: &str) -> Vec<String> {
     let indent = " ".repeat(mark.chars().count());
     let lines = text.split('\n').enumerate();
     let shown = lines.map(|(at, line)| {
@@ -52,7 +52,7 @@ pub(super) fn indented_lines(mark: &str, text: &str) -> Vec<String> {
 
 fn format_field(key: &str, value: &Value) -> Vec<String> {
     let key = sanitise::escape_line(key);
-    indented_lines(&format!("{}: ", key.replace('\t', "\\t")), &value_text(value))
+    format_with_hanging_indent(&format!("{}: ", key.replace('\t', "\\t")), &value_text(value))
 }
 
 /// Returns a word of a command, quoted if it could be misread.

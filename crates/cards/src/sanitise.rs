@@ -14,7 +14,7 @@ pub(super) fn escape_line(line: &str) -> String {
 
 /// Escapes harmful characters of a chunk of a message, but keeps line endings and joined emoji.
 /// Removes carriage returns, because the next chunk may begin with the line feed.
-pub(super) fn escape_message(text: &str) -> String {
+pub(super) fn escape_message_chunk(text: &str) -> String {
     escape_harmful(&text.replace('\r', ""))
 }
 
@@ -74,7 +74,9 @@ fn is_harmful(letter: char) -> bool {
 mod tests {
     use pretty_assertions::assert_eq;
 
-    use super::{escape_line, escape_message, escape_text, output_to_plain_text, truncate_line};
+    use super::{
+        escape_line, escape_message_chunk, escape_text, output_to_plain_text, truncate_line,
+    };
 
     #[test]
     fn lines_of_permission_requests_hide_nothing() {
@@ -84,9 +86,9 @@ mod tests {
 
     #[test]
     fn a_message_keeps_its_words() {
-        assert_eq!(escape_message("a\r\n\t👩\u{200d}🔬 **b**"), "a\n\t👩\u{200d}🔬 **b**");
+        assert_eq!(escape_message_chunk("a\r\n\t👩\u{200d}🔬 **b**"), "a\n\t👩\u{200d}🔬 **b**");
         assert_eq!(
-            escape_message("\u{1b}[2J\u{7}\u{9b}\u{202e}"),
+            escape_message_chunk("\u{1b}[2J\u{7}\u{9b}\u{202e}"),
             "\\u{1b}[2J\\u{7}\\u{9b}\\u{202e}"
         );
     }

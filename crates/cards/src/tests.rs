@@ -340,7 +340,7 @@ fn a_display_only_terminal_is_printed_by_lines() {
 
 #[test]
 fn on_a_terminal_messages_are_formatted_and_progress_is_redrawn() {
-    let mut cards = CardRenderer::new("/p", 80).with_terminal_rendering();
+    let mut cards = CardRenderer::new("/p", 80).with_markdown_and_line_redraw();
     let text = render_messages(
         &mut cards,
         &[
@@ -567,7 +567,7 @@ fn no_text_from_the_agent_moves_the_cursor() {
     // On a terminal, the renderer itself may write `\r` to redraw a line.
     for (mut cards, own) in [
         (CardRenderer::new("/p", 80), "\n"),
-        (CardRenderer::new("/p", 80).with_terminal_rendering(), "\n\r"),
+        (CardRenderer::new("/p", 80).with_markdown_and_line_redraw(), "\n\r"),
     ] {
         let text = render_messages(&mut cards, &messages) + &cards.finish_open_line();
         println!("{text}");

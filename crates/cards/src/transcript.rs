@@ -145,7 +145,7 @@ impl Transcript {
                 }
                 self.update_call(update);
             }
-            SessionUpdate::Plan(plan) => self.set_plan(plan),
+            SessionUpdate::Plan(plan) => self.set_plan_of_current_prompt(plan),
             SessionUpdate::Notice(notice) => {
                 self.add_notice(&notice.title, notice.description.as_deref());
             }
@@ -159,7 +159,7 @@ impl Transcript {
     /// are missing.
     #[must_use]
     pub fn to_html(&self) -> String {
-        to_string(|out| self.write_html(out))
+        write_to_string(|out| self.write_html(out))
     }
 
     /// Writes the page of [`to_html`](Self::to_html), one entry at a time.
@@ -175,7 +175,7 @@ impl Transcript {
     /// no images. All links are to the web or to mail addresses.
     #[must_use]
     pub fn to_markdown(&self) -> String {
-        to_string(|out| self.write_markdown(out))
+        write_to_string(|out| self.write_markdown(out))
     }
 
     /// Writes the text of [`to_markdown`](Self::to_markdown), one entry at a time.
@@ -196,7 +196,7 @@ impl Transcript {
             self.push(Entry::Message(message));
         }
         let last = self.entries.len() - 1;
-        self.change(last, |entry| {
+        self.change_entry_at(last, |entry| {
             if let Entry::Message(message) = entry {
                 message.content.append_chunk(&chunk.content);
             }
@@ -211,7 +211,7 @@ impl Transcript {
     fn update_call(&mut self, update: &ToolCallUpdate) {
         let Some(at) = self.index_of(&update.tool_call_id) else { return };
         let meta_key = self.meta_key.clone();
-        self.change(at, |entry| {
+        self.change_entry_at(at, |entry| {
             if let Entry::Call(call) = entry {
                 call.apply_update(update, &meta_key);
             }
@@ -231,7 +231,7 @@ impl Transcript {
     }
 
     /// Replaces the plan of the current prompt. Adds a plan if there is none.
-    fn set_plan(&mut self, plan: &Plan) {
+    fn set_plan_of_current_prompt(&mut self, plan: &Plan) {
         let steps = plan.entries.iter().take(MAX_LIST_ITEMS).map(|step| {
             let (text, _) =
                 callboard_text::escape_invisible_truncated(&step.content, MAX_TITLE_BYTES);
@@ -243,7 +243,7 @@ impl Transcript {
         });
         let found = of_prompt.find(|(_, entry)| matches!(entry, Entry::Plan(_)));
         match found.map(|(at, _)| at) {
-            Some(at) => self.change(at, |entry| *entry = Entry::Plan(steps)),
+            Some(at) => self.change_entry_at(at, |entry| *entry = Entry::Plan(steps)),
             None if steps.is_empty() => {}
             None => self.push(Entry::Plan(steps)),
         }
@@ -274,7 +274,7 @@ impl Transcript {
         self.discard_excess();
     }
 
-    fn change(&mut self, at: usize, change: impl FnOnce(&mut Entry)) {
+    fn change_entry_at(&mut self, at: usize, change: impl FnOnce(&mut Entry)) {
         let Some(entry) = self.entries.get_mut(at) else { return };
         self.bytes -= entry.byte_len();
         change(entry);
@@ -315,7 +315,7 @@ impl Transcript {
     fn shown_title(&self) -> String {
         let own = self.title.as_deref().or(self.facts.title.as_deref());
         let own = own.filter(|title| !title.trim().is_empty()).map(sanitise::escape_line);
-        own.or_else(|| self.prompts().next().map(|(_, heading)| heading))
+        own.or_else(|| self.numbered_prompt_headings().next().map(|(_, heading)| heading))
             .unwrap_or_else(|| "Session".to_owned())
     }
 
@@ -324,16 +324,18 @@ impl Transcript {
     }
 
     /// Returns the number of each prompt, counted from 1, and its heading.
-    fn prompts(&self) -> impl Iterator<Item = (usize, String)> {
+    fn numbered_prompt_headings(&self) -> impl Iterator<Item = (usize, String)> {
         let prompts = self.entries.iter().filter_map(|entry| match entry {
-            Entry::Message(message) if message.author == Author::User => Some(heading(message)),
+            Entry::Message(message) if message.author == Author::User => {
+                Some(prompt_heading(message))
+            }
             _ => None,
         });
         prompts.enumerate().map(|(at, heading)| (self.removed_prompts + at + 1, heading))
     }
 
     /// Returns the number of calls, and the number of calls that did not complete.
-    fn call_counts(&self) -> (u64, u64) {
+    fn count_all_and_failed_calls(&self) -> (u64, u64) {
         let calls = self.entries.iter().filter_map(|entry| match entry {
             Entry::Call(call) => Some(call.state()),
             _ => None,
@@ -350,7 +352,7 @@ impl Transcript {
 }
 
 /// Returns the first line of a prompt, escaped and truncated.
-fn heading(prompt: &Message) -> String {
+fn prompt_heading(prompt: &Message) -> String {
     let line = prompt.content.texts().flat_map(str::lines).find(|line| !line.trim().is_empty());
     match (line, prompt.content.iter().next()) {
         (Some(line), _) => {
@@ -363,13 +365,13 @@ fn heading(prompt: &Message) -> String {
 
 /// Returns the part of a prompt's first text that is not in the heading, and all other parts of the
 /// prompt.
-fn body_below_heading(prompt: &Message) -> (Option<&str>, impl Iterator<Item = &Part>) {
+fn prompt_body_below_heading(prompt: &Message) -> (Option<&str>, impl Iterator<Item = &Part>) {
     let mut others = prompt.content.iter().peekable();
     let first = others.next_if(|part| matches!(part, Part::Text(_)));
     let Some(Part::Text(text)) = first else { return (None, others) };
     let text = text.trim();
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
-    let rest = if line.trim() == heading(prompt) { rest } else { text };
+    let rest = if line.trim() == prompt_heading(prompt) { rest } else { text };
     let rest = rest.trim_start_matches(['\r', '\n']);
     ((!rest.is_empty()).then_some(rest), others)
 }
@@ -378,12 +380,12 @@ fn body_below_heading(prompt: &Message) -> (Option<&str>, impl Iterator<Item = &
 fn output_lines(output: &str) -> Vec<OutputLine> {
     let mut reader = LineReader::new(MAX_TRANSCRIPT_LINE_CHARS);
     let mut lines: Vec<_> =
-        output.split_inclusive('\n').filter_map(|part| reader.push(part)).collect();
+        output.split_inclusive('\n').filter_map(|part| reader.push_line_part(part)).collect();
     lines.extend(reader.take_open_line());
     lines
 }
 
-fn to_string(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+fn write_to_string(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
     let mut bytes = Vec::new();
     // Writing to a vector cannot fail, and only text is written.
     write(&mut bytes).map(|()| String::from_utf8(bytes).unwrap_or_default()).unwrap_or_default()

@@ -100,7 +100,7 @@ impl UiText {
     }
 
     /// Returns the placeholder for input that is not shown.
-    pub(crate) fn hidden_input_text(&self, bytes: usize) -> String {
+    pub(crate) fn omitted_input_bytes_text(&self, bytes: usize) -> String {
         self.lookup("input-bytes", &[], &[("bytes", bytes as u64)])
     }
 

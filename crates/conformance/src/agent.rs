@@ -23,7 +23,7 @@ use crate::behaviour::{ClientBehaviour, PermissionReply};
 use crate::client::{ClientAction, TestClient, error_response, success_response};
 use crate::limits::{IN_PROCESS_BUFFER_BYTES, MAX_KEPT_ITEMS, MAX_UNREAD_LINES};
 use crate::service_reply::ServiceReply;
-use crate::services::ClientServices;
+use crate::services::ClientFilesAndTerminals;
 use crate::streams::{AgentStdin, ClientEvent, read_lines, read_stderr};
 
 /// The reason why a test cannot continue. A test that returns this error prints its `Debug` form,
@@ -73,7 +73,7 @@ pub struct AgentUnderTest {
     reader: JoinHandle<()>,
     reading_lock: Arc<tokio::sync::Mutex<()>>,
     log: Arc<Mutex<String>>,
-    client_services: ClientServices,
+    client_services: ClientFilesAndTerminals,
     last_id: i64,
     /// The client, with all messages and the state that the client has received.
     pub client: TestClient,
@@ -124,7 +124,7 @@ impl AgentUnderTest {
             reader: tokio::spawn(lines),
             reading_lock,
             log: Arc::default(),
-            client_services: ClientServices::new(&behaviour),
+            client_services: ClientFilesAndTerminals::new(&behaviour),
             last_id: 0,
             client: TestClient::new(behaviour),
         }
@@ -298,7 +298,7 @@ impl AgentUnderTest {
     /// # Errors
     ///
     /// Returns the same errors as [`AgentUnderTest::send_raw_line`].
-    pub async fn flood(
+    pub async fn send_request_many_times(
         &mut self,
         times: usize,
         method: &str,
@@ -410,7 +410,7 @@ impl AgentUnderTest {
         let reply = match todo {
             ClientAction::Send(reply) => Some(reply),
             ClientAction::SendDelayed(after, reply) => {
-                self.send_later(async move {
+                self.send_when_ready(async move {
                     sleep(after).await;
                     reply
                 });
@@ -431,7 +431,7 @@ impl AgentUnderTest {
             Ok(ServiceReply::Now(result)) => Some(success_response(id, &result)),
             Ok(ServiceReply::Later(result)) => {
                 let id = id.clone();
-                self.send_later(async move { success_response(&id, &result.await) });
+                self.send_when_ready(async move { success_response(&id, &result.await) });
                 None
             }
             Ok(ServiceReply::Never) => None,
@@ -445,7 +445,7 @@ impl AgentUnderTest {
         self.client_services.open_terminal_count()
     }
 
-    fn send_later(&self, reply: impl Future<Output = Value> + Send + 'static) {
+    fn send_when_ready(&self, reply: impl Future<Output = Value> + Send + 'static) {
         let sender = self.sender.clone();
         tokio::spawn(async move { sender.send(ClientEvent::Send(reply.await)).await });
     }
@@ -483,12 +483,12 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`AgentUnderTest::drain_and_wait`].
+    /// Returns the same errors as [`AgentUnderTest::drain_and_wait_for_exit`].
     pub async fn close_input_and_wait_for_exit(
         &mut self,
     ) -> Result<Option<ExitStatus>, AgentTestError> {
         self.close_input();
-        self.drain_and_wait().await
+        self.drain_and_wait_for_exit().await
     }
 
     /// Processes the agent's output until the agent closes it, and then waits until the agent has
@@ -498,7 +498,7 @@ impl AgentUnderTest {
     ///
     /// Returns [`AgentTestError::TimedOut`] if the agent does not exit in time, and
     /// [`AgentTestError::Io`] if waiting fails.
-    pub async fn drain_and_wait(&mut self) -> Result<Option<ExitStatus>, AgentTestError> {
+    pub async fn drain_and_wait_for_exit(&mut self) -> Result<Option<ExitStatus>, AgentTestError> {
         let deadline = self.client.behaviour().deadline;
         let rest = async {
             while self.process_next_event().await? {}

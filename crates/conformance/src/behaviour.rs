@@ -18,7 +18,7 @@ pub struct ClientBehaviour {
     /// Reply to permission requests.
     pub permission: PermissionReply,
     /// The time at which the client replies to permission requests.
-    pub timing: ReplyTiming,
+    pub timing: PermissionReplyTiming,
     /// Reply to forms. If the [capabilities](Self::capabilities) also allow requests to open a web
     /// page, the client gives the same reply to these requests. `None` if the client supports no
     /// forms.
@@ -42,7 +42,7 @@ impl ClientBehaviour {
 
     /// Sets the time at which the client replies to permission requests.
     #[must_use]
-    pub fn with_timing(self, timing: ReplyTiming) -> Self {
+    pub fn with_permission_reply_timing(self, timing: PermissionReplyTiming) -> Self {
         Self { timing, ..self }
     }
 
@@ -86,7 +86,7 @@ impl Default for ClientBehaviour {
         Self {
             capabilities: json!({}),
             permission: PermissionReply::default(),
-            timing: ReplyTiming::default(),
+            timing: PermissionReplyTiming::default(),
             form: None,
             read_delay: Duration::ZERO,
             files: None,
@@ -149,7 +149,7 @@ pub enum FormReply {
 /// The time at which the client answers a permission request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ReplyTiming {
+pub enum PermissionReplyTiming {
     /// The client answers as soon as it reads the request.
     #[default]
     Immediately,
@@ -236,13 +236,13 @@ impl TerminalService {
 
     /// Sets the behaviour for requests.
     #[must_use]
-    pub fn with_service(self, service: ServiceBehaviour) -> Self {
+    pub fn with_behaviour(self, service: ServiceBehaviour) -> Self {
         Self { service, ..self }
     }
 
     /// Sets the script that replaces every command, if there is one.
     #[must_use]
-    pub fn with_scripted_command(
+    pub fn with_script_for_every_command(
         self,
         scripted_command: impl Into<Option<ScriptedCommand>>,
     ) -> Self {

@@ -10,7 +10,7 @@ use acp_types::schema::v1::{
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use crate::behaviour::{ClientBehaviour, FormReply, PermissionReply, ReplyTiming};
+use crate::behaviour::{ClientBehaviour, FormReply, PermissionReply, PermissionReplyTiming};
 use crate::limits::{MAX_KEPT_ITEMS, MAX_KEPT_TRANSCRIPT_BYTES};
 use crate::session::ObservedSession;
 use crate::{RuleViolation, Side, TranscriptJudge};
@@ -210,7 +210,7 @@ impl TestClient {
         }
         if let ("elicitation/create", Some(form)) = (&*method, self.behaviour.form) {
             let reply = form.build_reply(&id, &params);
-            push_bounded(&mut self.forms, params);
+            push_unless_full(&mut self.forms, params);
             return reply.map(ClientAction::Send).into_iter().collect();
         }
         if method != "session/request_permission" {
@@ -224,16 +224,16 @@ impl TestClient {
         }
         let asked = ReceivedPermissionRequest { id, request };
         let reply = asked.build_reply(self.behaviour.permission);
-        push_bounded(&mut self.permission_requests, asked);
+        push_unless_full(&mut self.permission_requests, asked);
         let Some(reply) = reply else { return Vec::new() };
         match self.behaviour.timing {
-            ReplyTiming::Immediately => vec![ClientAction::Send(reply)],
-            ReplyTiming::Twice => {
+            PermissionReplyTiming::Immediately => vec![ClientAction::Send(reply)],
+            PermissionReplyTiming::Twice => {
                 vec![ClientAction::Send(reply.clone()), ClientAction::Send(reply)]
             }
-            ReplyTiming::Delayed(after) => vec![ClientAction::SendDelayed(after, reply)],
-            ReplyTiming::AfterCancel => {
-                push_bounded(&mut self.deferred_replies, reply);
+            PermissionReplyTiming::Delayed(after) => vec![ClientAction::SendDelayed(after, reply)],
+            PermissionReplyTiming::AfterCancel => {
+                push_unless_full(&mut self.deferred_replies, reply);
                 Vec::new()
             }
         }
@@ -248,7 +248,7 @@ impl TestClient {
                 }
             }
             "$/cancel_request" => {
-                push_bounded(&mut self.cancelled_requests, params["requestId"].clone());
+                push_unless_full(&mut self.cancelled_requests, params["requestId"].clone());
             }
             _ => {}
         }
@@ -260,7 +260,7 @@ impl TestClient {
             None => Ok(message["result"].clone()),
         };
         let Some(request) = self.requests.remove(&id.to_string()) else {
-            push_bounded(&mut self.unmatched_errors, answer.unwrap_or_else(|error| error));
+            push_unless_full(&mut self.unmatched_errors, answer.unwrap_or_else(|error| error));
             return;
         };
         if let Ok(result) = &answer {
@@ -325,12 +325,14 @@ impl ReceivedPermissionRequest {
                 let is_offered = |id: &&&str| options.iter().any(|it| &*it.option_id.0 == **id);
                 ids.iter().find(is_offered).map_or(cancelled, |id| selected(id))
             }
-            PermissionReply::Select(kind) => self.option_id(kind).map_or(cancelled, selected),
+            PermissionReply::Select(kind) => {
+                self.find_option_id_by_kind(kind).map_or(cancelled, selected)
+            }
         };
         Some(success_response(&self.id, &result))
     }
 
-    fn option_id(&self, kind: PermissionOptionKind) -> Option<&str> {
+    fn find_option_id_by_kind(&self, kind: PermissionOptionKind) -> Option<&str> {
         let option = self.request.options.iter().find(|option| option.kind == kind)?;
         Some(&option.option_id.0)
     }
@@ -367,7 +369,7 @@ pub(crate) fn error_response(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-fn push_bounded<T>(kept: &mut Vec<T>, value: T) {
+fn push_unless_full<T>(kept: &mut Vec<T>, value: T) {
     if kept.len() < MAX_KEPT_ITEMS {
         kept.push(value);
     }

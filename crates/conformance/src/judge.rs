@@ -82,13 +82,13 @@ impl fmt::Display for RuleViolation {
 
 /// The violations of the current line.
 #[derive(Debug)]
-struct ViolationLog {
+struct LineViolations {
     line: u64,
     side: Side,
     violations: Vec<RuleViolation>,
 }
 
-impl ViolationLog {
+impl LineViolations {
     fn report_violation(&mut self, rule: ConformanceRule, text: impl Into<String>) {
         self.push_violation(rule, None, text.into());
     }

@@ -23,12 +23,12 @@ mod tests;
 
 pub use agent::{AgentTestError, AgentUnderTest};
 pub use behaviour::{
-    ClientBehaviour, FileService, FormReply, OutputTruncation, PermissionReply, ReplyTiming,
-    ScriptedCommand, ServiceBehaviour, TerminalService,
+    ClientBehaviour, FileService, FormReply, OutputTruncation, PermissionReply,
+    PermissionReplyTiming, ScriptedCommand, ServiceBehaviour, TerminalService,
 };
 pub use client::{JsonRpcResult, ReceivedPermissionRequest, TestClient};
 pub use judge::{ConformanceRule, RuleViolation, Severity, Side, TranscriptJudge};
 pub use malformed::MALFORMED_LINES;
 pub use session::{
-    ObservedSession, call_text, content_text, shown_diffs, shown_progress, shown_terminal_id,
+    ObservedSession, call_text, content_text, progress_in_meta, shown_diffs, shown_terminal_id,
 };

@@ -9,13 +9,13 @@ use crate::service_reply::ServiceReply;
 
 /// The files and terminals of the client.
 #[derive(Debug)]
-pub(crate) struct ClientServices {
+pub(crate) struct ClientFilesAndTerminals {
     files: Option<FileService>,
     terminals: Option<TerminalService>,
     open_terminals: OpenTerminals,
 }
 
-impl ClientServices {
+impl ClientFilesAndTerminals {
     pub(crate) fn new(behaviour: &ClientBehaviour) -> Self {
         let ClientBehaviour { files, terminals, .. } = behaviour.clone();
         Self { files, terminals, open_terminals: OpenTerminals::default() }

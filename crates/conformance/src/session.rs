@@ -106,7 +106,7 @@ impl ObservedSession {
 
     /// Returns whether a call shows this line, as text or in its terminal.
     #[must_use]
-    pub fn shows_line(&self, line: &str) -> bool {
+    pub fn any_call_shows_line(&self, line: &str) -> bool {
         let in_terminal = |call: &ToolCall| {
             let terminal = self.client_state.observed_terminal(&shown_terminal_id(call)?)?;
             Some(terminal.output.lines().any(|shown| shown == line))
@@ -171,7 +171,7 @@ pub fn shown_diffs(call: &ToolCall) -> impl Iterator<Item = &Diff> {
 /// Returns the progress that a call shows in its `_meta`, under any key:
 /// `{"progress": {"current": …}}`.
 #[must_use]
-pub fn shown_progress(call: &ToolCall) -> Option<f64> {
+pub fn progress_in_meta(call: &ToolCall) -> Option<f64> {
     let mut parts = call.meta.iter().flat_map(|meta| meta.values());
     parts.find_map(|part| part["progress"]["current"].as_f64())
 }

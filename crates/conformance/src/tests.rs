@@ -11,8 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 
 use crate::{
     AgentTestError, AgentUnderTest, ClientBehaviour, ConformanceRule, FileService, FormReply,
-    OutputTruncation, PermissionReply, ReplyTiming, ScriptedCommand, ServiceBehaviour, Side,
-    TerminalService,
+    OutputTruncation, PermissionReply, PermissionReplyTiming, ScriptedCommand, ServiceBehaviour,
+    Side, TerminalService,
 };
 
 /// The agent's end of both streams.
@@ -98,10 +98,13 @@ async fn permission_is_answered_as_configured() {
     let with = |timing| ClientBehaviour { timing, ..ClientBehaviour::default() };
     assert_eq!(permission_answers(ClientBehaviour::default()).await, [yes.clone(), cancel.clone()]);
     assert_eq!(
-        permission_answers(with(ReplyTiming::Twice)).await,
+        permission_answers(with(PermissionReplyTiming::Twice)).await,
         [yes.clone(), yes.clone(), cancel.clone()]
     );
-    assert_eq!(permission_answers(with(ReplyTiming::AfterCancel)).await, [cancel.clone(), yes]);
+    assert_eq!(
+        permission_answers(with(PermissionReplyTiming::AfterCancel)).await,
+        [cancel.clone(), yes]
+    );
     assert_eq!(permission_answers(PermissionReply::NoReply).await, [json!("session/cancel")]);
     assert_eq!(permission_answers(PermissionReply::Error).await, [json!(null), cancel.clone()]);
     assert_eq!(
@@ -153,7 +156,7 @@ async fn forms_are_answered_as_configured() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_answer_is_sent_after_its_delay() {
-    let timing = ReplyTiming::Delayed(Duration::from_secs(5));
+    let timing = PermissionReplyTiming::Delayed(Duration::from_secs(5));
     let (mut agent, mut puppet) =
         start_scripted_agent(ClientBehaviour { timing, ..ClientBehaviour::default() });
     let asked = tokio::time::Instant::now();
@@ -367,7 +370,10 @@ async fn a_flood_does_not_block_an_agent_that_answers_each_request() {
         }
     });
     // The data is far larger than the two pipes and the queue can hold together.
-    let ids = agent.flood(10_000, "_x/ping", &json!({"x": "x".repeat(500)})).await.unwrap();
+    let ids = agent
+        .send_request_many_times(10_000, "_x/ping", &json!({"x": "x".repeat(500)}))
+        .await
+        .unwrap();
     for id in &ids {
         assert!(agent.wait_for_result(id).await.is_ok());
     }

@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::time::SystemTime;
 
 use agent_client_protocol::{Agent, Channel, Result, TransportFrame};
-use call::{CALLS_PER_ROUND, CallBench, cpu_ns, median, serialised, updates_of_round};
+use call::{CALLS_PER_ROUND, CallBench, collect_round_updates, cpu_ns, median, serialised};
 use futures::StreamExt as _;
 use notification::UpdateNotification;
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn main() -> Result<()> {
     let (ours, mut peer) = Channel::duplex();
     let figures = Agent.v1().name("bench").connect_with(ours, async |client| {
         let mut stage = CallBench::new(SystemTime::now);
-        let messages = updates_of_round(&mut stage);
+        let messages = collect_round_updates(&mut stage);
         let (mut whole, mut alone, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..call::round_count() {
             let start = cpu_ns();
@@ -37,7 +37,7 @@ async fn main() -> Result<()> {
             });
             for _ in 0..sent {
                 let frame = peer.rx.next().await.expect("the connection is open");
-                drop(black_box(line(&frame)));
+                drop(black_box(serialise_frame(&frame)));
             }
             let middle = cpu_ns();
             messages.iter().for_each(|update| drop(black_box(serialised(update))));
@@ -56,7 +56,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-fn line(frame: &TransportFrame) -> Vec<u8> {
+fn serialise_frame(frame: &TransportFrame) -> Vec<u8> {
     match frame {
         TransportFrame::Single(message) => serde_json::to_vec(message).expect("a message is JSON"),
         _ => Vec::new(),

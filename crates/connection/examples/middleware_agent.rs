@@ -54,7 +54,7 @@ pub(crate) async fn run_turn(prompt: Vec<ContentBlock>, turn: Turn) -> acp::Resu
     };
     let (args, folder) = (json!({ "path": name.text }), turn.clone());
     let tools = ToolMiddleware::new(turn.session)
-        .with_path_arguments(["path"], move |path| folder.resolve_path(path))
+        .with_path_arguments(["path"], move |path| folder.resolve_path_within_cwd(path))
         .with_effects(effects)
         .with_previews(|name, args| (name == "add_line").then(|| preview(args["path"].clone())));
     let calls = [("a", "count_lines"), ("b", "add_line")];

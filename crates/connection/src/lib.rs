@@ -2,10 +2,10 @@
 //! updates, permission requests and prompt responses, in order.
 //!
 //! This crate *only* connects a session's outbox to a connection, and each prompt to its response.
-//! It handles ACP methods only in [`ClientSessions::agent_builder`],
-//! [`ClientSessions::prompt_agent`] and [`serve_stdio`]. The agent decides which other methods to
-//! serve. For the byte streams of a connection, use `acp-transport`. For a complete agent, use
-//! `callboard-runtime`.
+//! It handles ACP methods only in [`ClientSessions::agent_builder_with_cancel_close`],
+//! [`ClientSessions::prompt_agent_builder`] and [`serve_stdio`]. The agent decides which other
+//! methods to serve. For the byte streams of a connection, use `acp-transport`. For a complete
+//! agent, use `callboard-runtime`.
 #![doc = include_str!("../README.md")]
 
 mod errors;

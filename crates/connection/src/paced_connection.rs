@@ -29,13 +29,19 @@ impl PacedConnection {
         }
     }
 
-    pub(crate) fn notify(&self, notification: impl JsonRpcNotification) -> Result<()> {
+    pub(crate) fn send_notification_now(
+        &self,
+        notification: impl JsonRpcNotification,
+    ) -> Result<()> {
         self.client.send_notification(notification)?;
         self.count_handed_over();
         Ok(())
     }
 
-    pub(crate) fn request<T: JsonRpcRequest>(&self, request: T) -> SentRequest<T::Response> {
+    pub(crate) fn send_request_now<T: JsonRpcRequest>(
+        &self,
+        request: T,
+    ) -> SentRequest<T::Response> {
         let sent = self.client.send_request(request);
         self.count_handed_over();
         sent
@@ -43,7 +49,7 @@ impl PacedConnection {
 
     fn count_handed_over(&self) {
         if let Some(counters) = &self.counters {
-            counters.count_handed_over();
+            counters.count_agent_message_to_sdk();
         }
     }
 }

@@ -40,9 +40,9 @@ pub(crate) type ResponseSlot<T> = Arc<Mutex<Option<Result<T>>>>;
 
 /// A request of any type that waits for its response.
 trait PendingResponse: Send {
-    fn is_answered(&self) -> bool;
+    fn is_ready_to_send(&self) -> bool;
 
-    fn respond(self: Box<Self>) -> Result<()>;
+    fn send_answer_or_fallback(self: Box<Self>) -> Result<()>;
 }
 
 struct PendingResponder<T: JsonRpcResponse> {
@@ -53,11 +53,11 @@ struct PendingResponder<T: JsonRpcResponse> {
 }
 
 impl<T: JsonRpcResponse> PendingResponse for PendingResponder<T> {
-    fn is_answered(&self) -> bool {
+    fn is_ready_to_send(&self) -> bool {
         lock(&self.slot).is_some()
     }
 
-    fn respond(self: Box<Self>) -> Result<()> {
+    fn send_answer_or_fallback(self: Box<Self>) -> Result<()> {
         let answer = lock(&self.slot).take();
         self.responder.respond_with_result(answer.unwrap_or(self.fallback))
     }
@@ -92,19 +92,19 @@ impl PendingResponses {
 
     /// Sends the response to a request if the response is available. If the response is not
     /// available, the request is kept, and this method must be called for the request again.
-    pub(crate) fn send_response_if_ready(
+    pub(crate) fn send_response_if_available(
         &self,
         id: &PendingResponseId,
     ) -> std::result::Result<(), ClientUnreachable> {
         let waiting = {
             let mut unanswered = lock(&self.0);
             let is_due = |(other, waiting): &(PendingResponseId, Box<dyn PendingResponse>)| {
-                other == id && waiting.is_answered()
+                other == id && waiting.is_ready_to_send()
             };
             let at = unanswered.requests.iter().position(is_due);
             at.map(|at| unanswered.requests.remove(at).1)
         };
-        waiting.map_or(Ok(()), PendingResponse::respond).map_err(|error| {
+        waiting.map_or(Ok(()), PendingResponse::send_answer_or_fallback).map_err(|error| {
             tracing::debug!(code = ?error.code, "a response could not be sent");
             ClientUnreachable
         })
@@ -118,7 +118,7 @@ impl PendingResponses {
             std::mem::take(&mut unanswered.requests)
         };
         for (_, waiting) in requests {
-            drop(waiting.respond());
+            drop(waiting.send_answer_or_fallback());
         }
     }
 }

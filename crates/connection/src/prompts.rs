@@ -49,8 +49,8 @@ impl Turn {
     ///
     /// Returns a sentence for the model if the path leads outside of the folder, or cannot be
     /// resolved.
-    pub fn resolve_path(&self, path: &str) -> std::result::Result<PathBuf, String> {
-        match resolve_in(&self.cwd, path) {
+    pub fn resolve_path_within_cwd(&self, path: &str) -> std::result::Result<PathBuf, String> {
+        match resolve_within_folder(&self.cwd, path) {
             Ok(Some(path)) => Ok(path),
             Ok(None) => Err(format!("The path {path} is outside of the folder of the session.")),
             Err(error) => Err(format!("The path {path} cannot be resolved: {error}.")),
@@ -60,7 +60,7 @@ impl Turn {
 
 /// Returns the path of a file in a folder. The part of the path after the folder contains no
 /// symbolic links. Returns `None` if the path leads outside of the folder.
-fn resolve_in(folder: &Path, path: &str) -> io::Result<Option<PathBuf>> {
+fn resolve_within_folder(folder: &Path, path: &str) -> io::Result<Option<PathBuf>> {
     let named = normalise(&folder.join(path));
     let exists = |path: &&Path| path.symlink_metadata().is_ok();
     let existing = named.ancestors().find(exists).unwrap_or(folder);
@@ -82,13 +82,13 @@ pub struct OpenPrompt {
     turn: Turn,
     request_cancellation: RequestCancellation,
     slot: ResponseSlot<PromptResponse>,
-    ending: TurnEnding,
+    ending: TurnEndOnDrop,
     turns: Arc<OpenTurns>,
 }
 
 /// How the turn of an open prompt ends when the prompt is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TurnEnding {
+enum TurnEndOnDrop {
     /// The turn ends, and its calls end with this reason.
     Ended(CallEndReason),
     /// The turn has not started and does not start.
@@ -108,7 +108,7 @@ impl OpenPrompt {
         let request_cancellation = responder.cancellation();
         let id = PendingResponseId::Turn(turn.id.clone());
         let slot = answers.register(id, responder, Ok(cancelled_response()));
-        let ending = TurnEnding::Ended(CallEndReason::Dropped);
+        let ending = TurnEndOnDrop::Ended(CallEndReason::Dropped);
         Self { turn, request_cancellation, slot, ending, turns }
     }
 
@@ -124,21 +124,21 @@ impl OpenPrompt {
     ///
     /// See <https://agentclientprotocol.com/protocol/cancellation>.
     #[must_use]
-    pub fn request_cancellation(&self) -> &RequestCancellation {
+    pub fn request_cancelled_signal(&self) -> &RequestCancellation {
         &self.request_cancellation
     }
 
     /// Ends the turn's open calls with this reason, and responds.
     pub fn end_turn_and_respond(mut self, answer: Result<PromptResponse>, reason: CallEndReason) {
         *lock(&self.slot) = Some(answer);
-        self.ending = TurnEnding::Ended(reason);
+        self.ending = TurnEndOnDrop::Ended(reason);
     }
 
     /// Responds to a prompt whose turn has not started: the client has withdrawn it with
     /// `$/cancel_request`. The response is the error with which ACP answers such requests.
-    pub fn withdraw(mut self) {
+    pub fn withdraw_and_respond(mut self) {
         *lock(&self.slot) = Some(Err(errors::request_cancelled_error()));
-        self.ending = TurnEnding::Withdrawn;
+        self.ending = TurnEndOnDrop::Withdrawn;
     }
 }
 
@@ -149,8 +149,8 @@ impl Drop for OpenPrompt {
         // it reads the response.
         self.turns.free_place_for_next_prompt();
         match self.ending {
-            TurnEnding::Ended(reason) => self.turn.session.end_turn(&self.turn.id, reason),
-            TurnEnding::Withdrawn => self.turn.session.withdraw_turn(&self.turn.id),
+            TurnEndOnDrop::Ended(reason) => self.turn.session.end_turn(&self.turn.id, reason),
+            TurnEndOnDrop::Withdrawn => self.turn.session.end_unstarted_turn(&self.turn.id),
         }
         // Cancel the turn, because no part of the turn may run after the response.
         self.turn.cancel.cancel();
@@ -171,13 +171,13 @@ pub(crate) fn cancelled_response() -> PromptResponse {
 /// The turns of a session that are not ended, i.e. whose prompts are not answered yet.
 #[derive(Default)]
 pub(crate) struct OpenTurns {
-    turns: Mutex<TurnRegistry>,
+    turns: Mutex<OpenTurnsState>,
     /// Notified whenever a turn ends.
     ended: Notify,
 }
 
 #[derive(Default)]
-struct TurnRegistry {
+struct OpenTurnsState {
     cancel_tokens: HashMap<TurnId, CancellationToken>,
     /// Number of open turns that are about to end. The response of such a turn may already be sent.
     responding: usize,
@@ -189,8 +189,8 @@ struct TurnRegistry {
 
 impl OpenTurns {
     /// Creates the table of turns for a session that had `turn_count` turns before.
-    pub(crate) fn new(turn_count: u64) -> Self {
-        let turns = TurnRegistry { turn_count, ..TurnRegistry::default() };
+    pub(crate) fn with_earlier_turn_count(turn_count: u64) -> Self {
+        let turns = OpenTurnsState { turn_count, ..OpenTurnsState::default() };
         Self { turns: Mutex::new(turns), ended: Notify::new() }
     }
 
@@ -285,11 +285,11 @@ mod tests {
             ("to-new", None),
             ("to-inner", None),
         ] {
-            let resolved = resolve_in(&folder, path).ok().flatten();
+            let resolved = resolve_within_folder(&folder, path).ok().flatten();
             assert_eq!(resolved, expected.map(|it| folder.join(it)), "{path}");
         }
         symlink("project", outer.join("link")).unwrap();
-        let resolved = resolve_in(&outer.join("link"), "inner/a").unwrap();
+        let resolved = resolve_within_folder(&outer.join("link"), "inner/a").unwrap();
         assert_eq!(resolved, Some(outer.join("link/src/a")));
     }
 

@@ -87,7 +87,7 @@ impl ClientRequestSender {
         deadline: Duration,
     ) -> Result<T::Response, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
-        let send = send_and_handle_fn(request, move |asked| async move {
+        let send = make_send_request_fn(request, move |asked| async move {
             let response = tokio::select! {
                 response = await_response(deadline, asked.block_task()) => response,
                 () = answer.closed() => return,
@@ -118,7 +118,7 @@ impl ClientRequestSender {
         make: impl FnOnce(T::Response) -> M + Send + 'static,
     ) -> Result<M, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
-        let send = send_and_handle_fn(request, move |asked| async move {
+        let send = make_send_request_fn(request, move |asked| async move {
             let cancellation = asked.cancellation_handle();
             let mut asked = pin!(asked.block_task());
             tokio::select! {
@@ -141,21 +141,21 @@ impl ClientRequestSender {
     /// response. If there is no response within `deadline`, the request is cancelled at the client.
     /// After the session's end, the request is sent at once.
     pub fn release_resource<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
-        let send = send_and_handle_fn(request, move |asked| async move {
+        let send = make_send_request_fn(request, move |asked| async move {
             drop(await_response(deadline, asked.block_task()).await);
         });
         self.enqueue(RequestKind::Release, send);
     }
 
     /// Sends a notification at once, i.e. before items of the session that wait.
-    pub fn send_notification(&self, notification: impl JsonRpcNotification) {
+    pub fn send_notification_now(&self, notification: impl JsonRpcNotification) {
         // Ignore the error: a disconnected client needs no notification.
-        drop(self.line.notify(notification));
+        drop(self.line.send_notification_now(notification));
     }
 
     /// Sends a queued request, unless its caller has dropped it. Called when the outbox has sent
     /// all earlier items.
-    pub(crate) fn send_queued(&self, number: AgentRequestId) {
+    pub(crate) fn send_queued_request(&self, number: AgentRequestId) {
         if let Some(send) = self.take_queued_request(number) {
             send(&self.line);
         }
@@ -204,14 +204,14 @@ impl ClientRequestSender {
 }
 
 /// Returns a function that sends a request and spawns the handler of its response.
-fn send_and_handle_fn<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
+fn make_send_request_fn<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     request: T,
     attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
 ) -> SendRequest {
     Box::new(move |line| {
         // While the runtime shuts down, no task can handle the response.
         let Ok(runtime) = Handle::try_current() else { return };
-        drop(runtime.spawn(attend(line.request(request))));
+        drop(runtime.spawn(attend(line.send_request_now(request))));
     })
 }
 

@@ -13,7 +13,7 @@ use crate::{ClientSessions, Turn};
 /// is answered by `run_turn`. When a session or the connection closes, its turns have one second to
 /// end.
 ///
-/// This function connects [`ClientSessions::prompt_agent`] to [`acp_transport::stdio`]. The
+/// This function connects [`ClientSessions::prompt_agent_builder`] to [`acp_transport::stdio`]. The
 /// documentation of `stdio` describes the effects on the rest of the process. If the agent needs
 /// more than prompts, call these two functions instead.
 ///
@@ -28,9 +28,10 @@ where
 {
     let transport = stdio().map_err(Error::into_internal_error)?;
     let counters = transport.counters();
-    let set_up =
-        move |session: crate::ClientSessionBuilder| session.with_counters(counters.clone());
-    let agent = ClientSessions::default().prompt_agent(info, STDIO_GRACE, set_up, run_turn);
+    let set_up = move |session: crate::ClientSessionBuilder| {
+        session.with_transport_counters(counters.clone())
+    };
+    let agent = ClientSessions::default().prompt_agent_builder(info, STDIO_GRACE, set_up, run_turn);
     agent.connect_to(transport).await
 }
 

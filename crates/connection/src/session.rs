@@ -64,14 +64,17 @@ pub struct ClientSessionBuilder {
 impl ClientSessionBuilder {
     /// Returns the handle of the future session.
     #[must_use]
-    pub fn handle(&self) -> &SessionHandle {
+    pub fn session_handle(&self) -> &SessionHandle {
         &self.handle
     }
 
     /// Sets the transport's counters, so that the session sends no faster than the transport
     /// writes. Without the counters, messages for a client that reads slowly fill the memory of the
     /// process.
-    pub fn with_counters(self, counters: impl Into<Option<Arc<TransportCounters>>>) -> Self {
+    pub fn with_transport_counters(
+        self,
+        counters: impl Into<Option<Arc<TransportCounters>>>,
+    ) -> Self {
         Self { counters: counters.into(), ..self }
     }
 
@@ -85,7 +88,7 @@ impl ClientSessionBuilder {
     /// further prompt is answered as busy. If the number is zero, each prompt is refused while a
     /// turn runs. The setting applies to [`ClientSession::queue_prompt_turn`], not to
     /// [`ClientSession::open_prompt`].
-    pub fn with_waiting_prompts(self, prompts: usize) -> Self {
+    pub fn with_max_waiting_prompts(self, prompts: usize) -> Self {
         Self { waiting_prompts: prompts.min(limits::WAITING_PROMPTS_BOUND), ..self }
     }
 
@@ -104,7 +107,10 @@ impl ClientSessionBuilder {
 
     /// Sets a hook that runs before each item is sent, in the order of the items. The hook can, for
     /// example, commit a record of the item. The session sends nothing until the hook has finished.
-    pub fn before_delivery<R>(self, mut then: impl FnMut(&OutboxItem) -> R + Send + 'static) -> Self
+    pub fn with_before_delivery_hook<R>(
+        self,
+        mut then: impl FnMut(&OutboxItem) -> R + Send + 'static,
+    ) -> Self
     where
         R: Future<Output = ()> + Send + 'static,
     {
@@ -112,7 +118,7 @@ impl ClientSessionBuilder {
     }
 
     /// Sets how many turns the session had in earlier processes, so that turn ids stay unique.
-    pub fn with_turn_count(self, turn_count: u64) -> Self {
+    pub fn with_earlier_turn_count(self, turn_count: u64) -> Self {
         Self { turn_count, ..self }
     }
 
@@ -133,7 +139,7 @@ impl ClientSessionBuilder {
             waiting_prompts: self.waiting_prompts,
             handle: self.handle,
             answers: PendingResponses::default(),
-            turns: Arc::new(OpenTurns::new(self.turn_count)),
+            turns: Arc::new(OpenTurns::with_earlier_turn_count(self.turn_count)),
             last_turn_ended: Mutex::new(ended),
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
@@ -294,7 +300,7 @@ impl ClientSession {
 impl Drop for SessionOwner {
     /// Aborts the session's turns when its last handle is dropped.
     fn drop(&mut self) {
-        self.state.abort_turns();
+        self.state.close_and_abort_turns();
     }
 }
 
@@ -324,7 +330,7 @@ impl SessionTaskState {
         let ending = async {
             tokio::select! {
                 () = self.closing.cancelled() => {}
-                _ = client.terminated() => self.abort_turns(),
+                _ = client.terminated() => self.close_and_abort_turns(),
             }
             let given_up = async {
                 self.aborting.cancelled().await;
@@ -356,12 +362,12 @@ impl SessionTaskState {
     {
         let _after = after.drop_guard();
         let (withdrawn, cancel) =
-            (prompt.request_cancellation().clone(), prompt.turn().cancel.clone());
+            (prompt.request_cancelled_signal().clone(), prompt.turn().cancel.clone());
         tokio::select! {
             biased;
             () = before.cancelled() => {}
             () = withdrawn.cancelled() => {
-                prompt.withdraw();
+                prompt.withdraw_and_respond();
                 return before.cancelled().await;
             }
         }
@@ -416,7 +422,7 @@ impl SessionTaskState {
         self.turns.close_and_cancel_all();
     }
 
-    fn abort_turns(&self) {
+    fn close_and_abort_turns(&self) {
         self.begin_close();
         self.aborting.cancel();
     }

@@ -54,7 +54,7 @@ impl ClientSessions {
     /// To handle one of these methods yourself, begin with `Agent.v1()` instead, and call
     /// [`set_client_capabilities`](Self::set_client_capabilities), [`cancel`](Self::cancel),
     /// [`close_and_respond`](Self::close_and_respond) and [`close_all`](Self::close_all).
-    pub fn agent_builder(
+    pub fn agent_builder_with_cancel_close(
         &self,
         grace: Duration,
     ) -> v1::Builder<
@@ -93,13 +93,13 @@ impl ClientSessions {
     }
 
     /// Returns the SDK's builder of a whole agent. In addition to the methods that
-    /// [`agent_builder`](Self::agent_builder) handles, the builder answers `initialize` with
-    /// `info`. It answers `session/new` in the same way as
+    /// [`agent_builder_with_cancel_close`](Self::agent_builder_with_cancel_close) handles, the
+    /// builder answers `initialize` with `info`. It answers `session/new` in the same way as
     /// [`open_and_respond`](Self::open_and_respond). It runs `run_turn` for each prompt, in the
     /// same way as [`queue_prompt_turn`](Self::queue_prompt_turn).
     ///
     /// `set_up` sets the properties of each new session, e.g. the counters of its transport.
-    pub fn prompt_agent<S, T, R>(
+    pub fn prompt_agent_builder<S, T, R>(
         &self,
         info: Implementation,
         grace: Duration,
@@ -117,7 +117,7 @@ impl ClientSessions {
         R: Future<Output = Result<StopReason>> + Send + 'static,
     {
         let (new, prompted) = (self.clone(), self.clone());
-        self.agent_builder(grace)
+        self.agent_builder_with_cancel_close(grace)
             .on_receive_request(
                 async move |request: InitializeRequest, responder, _| {
                     let response = InitializeResponse::new(request.protocol_version);
@@ -148,8 +148,8 @@ impl ClientSessions {
     }
 
     /// Returns the capabilities for the response to `initialize`, if the agent uses
-    /// [`agent_builder`](Self::agent_builder). The capabilities contain `session/close`. Without
-    /// this capability, clients do not close their sessions.
+    /// [`agent_builder_with_cancel_close`](Self::agent_builder_with_cancel_close). The capabilities
+    /// contain `session/close`. Without this capability, clients do not close their sessions.
     #[must_use]
     pub fn agent_capabilities() -> AgentCapabilities {
         let can = SessionCapabilities::new().close(SessionCloseCapabilities::new());

@@ -60,10 +60,12 @@ impl ClientSink {
 
     fn send_update(&self, update: WireUpdate) -> Result<(), ClientUnreachable> {
         let notification = update.into_params(self.session.clone());
-        self.requests.connection().notify(UpdateNotification(notification)).map_err(|error| {
-            tracing::debug!(code = ?error.code, "an update could not be sent");
-            ClientUnreachable
-        })
+        self.requests.connection().send_notification_now(UpdateNotification(notification)).map_err(
+            |error| {
+                tracing::debug!(code = ?error.code, "an update could not be sent");
+                ClientUnreachable
+            },
+        )
     }
 
     fn send_updates(&self, updates: Vec<WireUpdate>) -> Result<(), ClientUnreachable> {
@@ -81,7 +83,7 @@ impl ClientSink {
         ) else {
             return Err(ClientUnreachable);
         };
-        let asked = self.requests.connection().request(PermissionRequestMessage(request));
+        let asked = self.requests.connection().send_request_now(PermissionRequestMessage(request));
         let (handle, then) = (self.handle.clone(), self.after_answer.clone());
         let meta_key = self.encoder.projection.meta_key().to_owned();
         drop(tokio::spawn(async move {
@@ -104,7 +106,7 @@ impl ClientSink {
         let asked = self
             .requests
             .connection()
-            .request(CreateElicitationRequest::new(form, REJECTION_QUESTION));
+            .send_request_now(CreateElicitationRequest::new(form, REJECTION_QUESTION));
         let handle = self.handle.clone();
         drop(tokio::spawn(async move {
             tokio::select! {
@@ -140,14 +142,14 @@ impl OutboxSink for ClientSink {
                 Ok(())
             }
             OutboxItem::AgentRequest(id) => {
-                self.requests.send_queued(id);
+                self.requests.send_queued_request(id);
                 Ok(())
             }
             OutboxItem::PromptResponse(turn) => {
-                self.answers.send_response_if_ready(&PendingResponseId::Turn(turn))
+                self.answers.send_response_if_available(&PendingResponseId::Turn(turn))
             }
             OutboxItem::AgentResponse(id) => {
-                self.answers.send_response_if_ready(&PendingResponseId::Response(id))
+                self.answers.send_response_if_available(&PendingResponseId::Response(id))
             }
             // Return an error, so that the driver counts the item as undelivered.
             item => {

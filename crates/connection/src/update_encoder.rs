@@ -59,7 +59,7 @@ impl UpdateEncoder {
             OutboxItem::ToolCall(id, patch) => projection.updates_for_call_patch(&id, patch),
             OutboxItem::Terminal(id, patch) => projection.updates_for_terminal_patch(&id, &patch),
             OutboxItem::Chunk(chunk) => vec![projection.update_for_chunk(&chunk)],
-            OutboxItem::Prompt(part) => vec![projection.prompt_block(&part)],
+            OutboxItem::Prompt(part) => vec![projection.update_for_replayed_prompt_block(&part)],
             OutboxItem::Plan(plan) => vec![projection.update_for_plan(&plan)],
             OutboxItem::State(state) => vec![self.support.supported_update(&state, projection)],
             other => return Err(Box::new(other)),

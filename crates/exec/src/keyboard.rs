@@ -55,7 +55,7 @@ impl Keyboard {
     /// Returns [`ErrorKind::BrokenPipe`] if standard output is closed during the wait, because the
     /// question is then no longer visible. Also returns the errors of reading.
     pub fn read_line(&mut self) -> io::Result<String> {
-        self.wait_for_line()?;
+        self.wait_until_line_available()?;
         let mut line = String::new();
         self.0.read_line(&mut line)?;
         Ok(line)
@@ -64,7 +64,7 @@ impl Keyboard {
     /// Waits for a line. A terminal delivers one line per read, so no line is left in the buffer
     /// here.
     #[cfg(unix)]
-    fn wait_for_line(&self) -> io::Result<()> {
+    fn wait_until_line_available(&self) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, poll};
 
         let stdout = io::stdout();
@@ -85,7 +85,7 @@ impl Keyboard {
 
     #[cfg(not(unix))]
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "Unix can wait for both")]
-    fn wait_for_line(&self) -> io::Result<()> {
+    fn wait_until_line_available(&self) -> io::Result<()> {
         Ok(())
     }
 }

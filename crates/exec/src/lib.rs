@@ -12,8 +12,8 @@ mod run;
 mod translations;
 
 pub use keyboard::Keyboard;
-pub use output::{OutputStream, report_lost_output};
+pub use output::{OutputStream, fail_if_output_was_lost};
 pub use piped_input::{
     PipedInputNote, PipedInputTimeout, read_context_from_stdin, read_prompt_from_stdin,
 };
-pub use run::{Approval, ExecJob, ResumedSession, create_cards, run_prompt};
+pub use run::{Approval, ExecJob, ResumedSession, create_card_renderer, run_prompt};

@@ -129,7 +129,7 @@ static WRITE_FAILURE: OnceLock<String> = OnceLock::new();
 
 /// Returns `code`, or the code for a failure if any output was lost.
 #[must_use]
-pub fn report_lost_output(code: ExitCode) -> ExitCode {
+pub fn fail_if_output_was_lost(code: ExitCode) -> ExitCode {
     let Some(why) = WRITE_FAILURE.get() else { return code };
     OutputStream::stderr()
         .print_line(&format!("callboard: the output could not be written: {why}"));

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use acp_transport::MAX_LINE_BYTES;
-use callboard_text::code_fence;
+use callboard_text::wrap_in_code_fence;
 #[cfg(unix)]
 use rustix::fs::FileType;
 
@@ -180,7 +180,7 @@ fn read_with_timeouts(
     if text.trim().is_empty() {
         return Ok(None);
     }
-    Ok(Some(format!("Standard input:\n{}{note}", code_fence("", &text))))
+    Ok(Some(format!("Standard input:\n{}{note}", wrap_in_code_fence("", &text))))
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ pub async fn run_prompt(
     let ExecJob { agent, prompt, cwd, resumed, approval, fails_with_a_call, locale } = job;
     let mut ui = OutputStream::stdout();
     let words = Arc::new(MessageTranslations::in_locale(&locale));
-    let cards = create_cards(&ui, &cwd, &locale);
+    let cards = create_card_renderer(&ui, &cwd, &locale);
     if let Some(resumed) = &resumed {
         ui.print_line(&resumed.description);
     }
@@ -159,7 +159,7 @@ pub async fn run_prompt(
             let mut opened = None;
             let outcome = tokio::select! {
                 signal = interrupted => ExecOutcome::Signal(signal),
-                turn = run_turn(&client, prompt, cwd, resumed, &mut opened) => {
+                turn = open_session_and_prompt(&client, prompt, cwd, resumed, &mut opened) => {
                     ExecOutcome::Turn(turn)
                 }
             };
@@ -176,15 +176,15 @@ pub async fn run_prompt(
 }
 
 /// Creates the renderer of a session for an output.
-pub fn create_cards(ui: &OutputStream, cwd: &Path, locale: &str) -> CardRenderer {
+pub fn create_card_renderer(ui: &OutputStream, cwd: &Path, locale: &str) -> CardRenderer {
     let words = Arc::new(MessageTranslations::in_locale(locale));
     let cards = CardRenderer::new(cwd, ui.width()).with_colours().with_catalogue(words);
-    if ui.is_terminal() { cards.with_terminal_rendering() } else { cards }
+    if ui.is_terminal() { cards.with_markdown_and_line_redraw() } else { cards }
 }
 
 /// Opens a session, and runs the prompt in the session. Sets `opened` to the session if the agent
 /// can close sessions.
-async fn run_turn(
+async fn open_session_and_prompt(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,
@@ -347,7 +347,7 @@ impl Screen {
     ) -> Result<RequestPermissionOutcome, String> {
         let decided = |key: &str| {
             let line = format!("  ▸ {}\n", self.words.message(key));
-            self.print_rendered(|cards| cards.render_decided_request(request, 0) + &line);
+            self.print_rendered(|cards| cards.render_request_without_options(request, 0) + &line);
         };
         let chosen = match approval {
             Approval::All => {
@@ -393,7 +393,7 @@ impl Screen {
             if line.is_empty() {
                 return Ok(None);
             }
-            if let Some(option) = find_option(options, line.trim()) {
+            if let Some(option) = find_option_for_answer(options, line.trim()) {
                 return Ok(Some(option));
             }
             let is_last = attempt == MAX_QUESTION_ATTEMPTS;
@@ -409,7 +409,10 @@ const SIGINT: u8 = 2;
 
 /// Returns the option that an answer means. A word means the first option of its kind, because
 /// agents list the preview of a command after the option that runs it.
-fn find_option<'a>(options: &'a [PermissionOption], answer: &str) -> Option<&'a PermissionOption> {
+fn find_option_for_answer<'a>(
+    options: &'a [PermissionOption],
+    answer: &str,
+) -> Option<&'a PermissionOption> {
     let first_of_kind = |kind| options.iter().find(|option| option.kind == kind);
     match answer.to_lowercase().as_str() {
         "y" | "yes" | "j" | "ja" => first_of_kind(PermissionOptionKind::AllowOnce),

@@ -24,7 +24,7 @@ impl MessageTranslations {
 
     /// Returns the message of a key.
     pub(super) fn message(&self, key: &str) -> String {
-        self.0.render_sentence(key, &[], &[])
+        self.0.render_unescaped_with_counts(key, &[], &[])
     }
 
     /// Returns the message of a key with one variable.
@@ -34,7 +34,7 @@ impl MessageTranslations {
         name: &str,
         text: impl Into<String>,
     ) -> String {
-        self.0.render_sentence(key, &[(name, text.into())], &[])
+        self.0.render_unescaped_with_counts(key, &[(name, text.into())], &[])
     }
 }
 
@@ -45,7 +45,7 @@ impl Catalogue for MessageTranslations {
         texts: &[(&str, String)],
         counts: &[(&str, u64)],
     ) -> Option<String> {
-        self.0.has(key).then(|| self.0.render_sentence(key, texts, counts))
+        self.0.has(key).then(|| self.0.render_unescaped_with_counts(key, texts, counts))
     }
 
     /// Translates the error with which a request was rejected without asking the user.

@@ -196,7 +196,7 @@ impl CallBoard {
         let fallback = || patch.name.clone().unwrap_or_else(|| "Tool call".to_owned());
         let base = patch.title.get_or_insert_with(fallback);
         self.call_mut_or_count_late(id)?.base_title.clone_from(base);
-        Some(self.apply_patch(id, patch))
+        Some(self.apply_call_patch(id, patch))
     }
 
     /// Changes an open call. The status in `patch` is ignored. Empty titles, empty names, nulls,
@@ -207,7 +207,7 @@ impl CallBoard {
         patch: ToolCallPatch,
     ) -> Option<ToolCallPatch> {
         let patch = self.sanitise_patch(id, patch)?;
-        (!patch.is_empty()).then(|| self.apply_patch(id, patch))
+        (!patch.is_empty()).then(|| self.apply_call_patch(id, patch))
     }
 
     /// Changes the metadata of an open call.
@@ -232,10 +232,10 @@ impl CallBoard {
         self.call_mut_or_count_late(id)?;
         let call = self.calls.get_mut(id)?;
         let subtitle = subtitle.map(|subtitle| self.secrets.redact(subtitle));
-        call.subtitle = subtitle.as_deref().and_then(title::subtitle_line);
+        call.subtitle = subtitle.as_deref().and_then(title::text_to_subtitle_line);
         let title = title::join_title_and_subtitle(&call.base_title, call.subtitle.as_deref());
         (title != call.report.title)
-            .then(|| self.apply_patch(id, ToolCallPatch::new().with_title(title)))
+            .then(|| self.apply_call_patch(id, ToolCallPatch::new().with_title(title)))
     }
 
     /// Appends a note to an open call, even if the call's content is full. The same note is
@@ -243,11 +243,15 @@ impl CallBoard {
     pub(crate) fn add_note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
         let note = Content::from_text(self.secrets.redact(text));
         let is_new = !self.call_mut_or_count_late(id)?.report.content.contains(&note);
-        is_new.then(|| self.apply_patch(id, ToolCallPatch::new().with_appended_content(note)))
+        is_new.then(|| self.apply_call_patch(id, ToolCallPatch::new().with_appended_content(note)))
     }
 
     /// Starts a pending call, or resumes a paused call.
-    pub(crate) fn start_call(&mut self, id: &ToolCallId, now: Timestamp) -> Option<ToolCallPatch> {
+    pub(crate) fn start_or_resume_call(
+        &mut self,
+        id: &ToolCallId,
+        now: Timestamp,
+    ) -> Option<ToolCallPatch> {
         let call = self.call_mut_or_count_late(id)?;
         if !call.report.status.may_become(Status::InProgress)
             || call.report.status == Status::InProgress
@@ -264,24 +268,24 @@ impl CallBoard {
             meta.arriving.clear();
             patch = patch.with_meta(meta);
         }
-        Some(self.apply_patch(id, patch))
+        Some(self.apply_call_patch(id, patch))
     }
 
-    /// Pauses a running call that waits for something. [`CallBoard::start_call`] resumes the call.
-    /// The call's duration includes the pause.
-    pub(crate) fn pause_call(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
+    /// Pauses a running call that waits for something. [`CallBoard::start_or_resume_call`] resumes
+    /// the call. The call's duration includes the pause.
+    pub(crate) fn mark_call_paused(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         if self.call_mut_or_count_late(id)?.report.status != Status::InProgress {
             self.counters.illegal_steps += 1;
             return None;
         }
-        Some(self.apply_patch(id, ToolCallPatch::new().with_status(Status::Paused)))
+        Some(self.apply_call_patch(id, ToolCallPatch::new().with_status(Status::Paused)))
     }
 
     /// Sets the status of a call back to pending after a run that had no effect.
-    /// [`CallBoard::start_call`] then sets the start time again.
+    /// [`CallBoard::start_or_resume_call`] then sets the start time again.
     #[cfg(feature = "tokio")]
     pub(crate) fn undo_call_start(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
-        let patch = self.pause_call(id)?;
+        let patch = self.mark_call_paused(id)?;
         let call = self.calls.get_mut(id)?;
         call.started = None;
         call.report.meta.started_at = None;
@@ -301,7 +305,7 @@ impl CallBoard {
         now: Timestamp,
     ) -> Option<ToolCallPatch> {
         let mut patch = self.sanitise_patch(id, end.patch)?;
-        let output_bytes = self.terminal_output_bytes(id);
+        let output_bytes = self.call_terminal_output_bytes(id);
         let raw_bytes = self.config.raw_bytes;
         let call = self.call_mut_or_count_late(id)?;
         if call.subtitle.take().is_some() {
@@ -344,7 +348,7 @@ impl CallBoard {
         if call.report.capabilities.cancel {
             patch.capabilities = Some(acp_types::CallCapabilities::default());
         }
-        let patch = self.apply_patch(id, patch);
+        let patch = self.apply_call_patch(id, patch);
         if let Some(call) = self.calls.remove(id) {
             self.history.add_usage(&call.report);
             self.history.insert(call.report, call.content_bytes, call.input);
@@ -354,7 +358,7 @@ impl CallBoard {
 
     /// Adds a call that ended in an earlier process. The call does not count in the usage of this
     /// process. Returns whether the call's id was unused.
-    pub(crate) fn restore(&mut self, report: ToolCallReport) -> bool {
+    pub(crate) fn restore_ended_call(&mut self, report: ToolCallReport) -> bool {
         if self.is_id_used(&report.id) {
             self.counters.illegal_steps += 1;
             return false;
@@ -410,7 +414,7 @@ impl CallBoard {
 
     /// Returns how many bytes were written to the terminals of an open call, or `None` if the call
     /// has no terminal.
-    fn terminal_output_bytes(&self, id: &ToolCallId) -> Option<u64> {
+    fn call_terminal_output_bytes(&self, id: &ToolCallId) -> Option<u64> {
         let terminals = self.call_terminals(id);
         let totals =
             terminals.iter().filter_map(|id| Some(self.terminal(id)?.output.total_bytes()));
@@ -546,10 +550,10 @@ impl CallBoard {
     }
 
     fn redacted_secrets_in_terminals(&self, id: &ToolCallId) -> u64 {
-        self.call_terminals(id).iter().map(|id| self.terminals.redacted_secrets(id)).sum()
+        self.call_terminals(id).iter().map(|id| self.terminals.redacted_secret_count(id)).sum()
     }
 
-    fn apply_patch(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
+    fn apply_call_patch(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
         if let Some(call) = self.calls.get_mut(id) {
             patch.clone().apply(&mut call.report);
         }

@@ -76,7 +76,7 @@ impl SessionConfig {
     /// exceed the maximum content size of the call are omitted too. If the value is zero, only the
     /// count of omitted bytes is shown.
     #[must_use]
-    pub fn with_max_result_text_bytes(self, bytes: usize) -> Self {
+    pub fn with_max_shown_result_bytes(self, bytes: usize) -> Self {
         Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }
     }
 }

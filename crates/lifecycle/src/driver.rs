@@ -112,7 +112,7 @@ async fn deliver_item(session: &SessionHandle, sink: &mut impl OutboxSink, item:
     // A panic of the sink is treated like a failed delivery.
     let is_delivered = is_prepared && matches!(catch_panic(|| sink.deliver(item)), Some(Ok(())));
     if !is_delivered {
-        session.update(|session, _| session.count_undelivered());
+        session.update(|session, _| session.record_undelivered_item());
         if let Some(id) = request {
             let gone = "the client cannot be reached".to_owned();
             session.answer_permission(id, crate::PermissionAnswer::Failed(gone));

@@ -134,18 +134,18 @@ impl Effects {
 
     /// Marks the effects as sensitive, i.e. as more than a change of plain text. Examples are a
     /// change of a file that is executed, and a change of file content that the session has not
-    /// read. [`Policy::judge_sensitive`] judges such effects.
+    /// read. [`Policy::judge_marked_sensitive`] judges such effects.
     ///
-    /// [`Policy::judge_sensitive`]: crate::Policy::judge_sensitive
+    /// [`Policy::judge_marked_sensitive`]: crate::Policy::judge_marked_sensitive
     #[must_use]
-    pub fn with_sensitive_mark(self) -> Self {
+    pub fn with_high_risk_mark(self) -> Self {
         Self { is_sensitive: true, ..self }
     }
 
     /// Returns whether the effects are marked as sensitive, i.e. whether the call may do more than
     /// change plain text.
     #[must_use]
-    pub fn is_sensitive(&self) -> bool {
+    pub fn is_high_risk(&self) -> bool {
         self.is_sensitive
     }
 
@@ -204,7 +204,7 @@ impl Effects {
     ///
     /// [`Policy::judge_outside_project`]: crate::Policy::judge_outside_project
     #[must_use]
-    pub fn with_outside_paths(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
+    pub fn with_outside_path_marks(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
         let paths = self.effects.iter().filter_map(Effect::path);
         self.outside_paths = paths.filter(|path| is_outside(path)).map(Path::to_owned).collect();
         self
@@ -212,7 +212,7 @@ impl Effects {
 
     /// Returns whether an effect acts on a path outside of the session's project folders.
     #[must_use]
-    pub fn is_outside_project(&self, effect: &Effect) -> bool {
+    pub fn is_effect_outside_project(&self, effect: &Effect) -> bool {
         effect.path().is_some_and(|path| self.outside_paths.iter().any(|outside| outside == path))
     }
 
@@ -230,7 +230,7 @@ impl Effects {
     /// may be written differently, e.g. `link` and `link/`. Such paths may resolve to different
     /// files.
     #[cfg(feature = "tokio")]
-    pub(crate) fn is_identical(&self, other: &Self) -> bool {
+    pub(crate) fn is_bytewise_equal(&self, other: &Self) -> bool {
         self == other && self.path_os_strs().eq(other.path_os_strs())
     }
 
@@ -256,7 +256,7 @@ impl Effects {
     /// effects have the same marks (e.g. the mark as sensitive), so the policy judges the preview
     /// as strictly as the call. Effects that name no file, e.g. unknown effects, are left out.
     #[cfg(feature = "tokio")]
-    pub(crate) fn reads_for_preview(&self) -> Self {
+    pub(crate) fn to_preview_reads(&self) -> Self {
         let look = |effect: &Effect| match effect {
             Effect::Read(_) | Effect::Search(_) => Some(effect.clone()),
             Effect::Write(path) => Some(Effect::Read(path.clone())),
@@ -272,13 +272,13 @@ impl Effects {
 
     /// Returns the tool's name, if the name is known.
     #[must_use]
-    pub fn tool(&self) -> Option<&str> {
+    pub fn tool_name(&self) -> Option<&str> {
         self.tool.as_ref().map(|(name, _)| name.as_str())
     }
 
     /// Returns the tool's kind, if the kind is known.
     #[must_use]
-    pub fn kind(&self) -> Option<ToolKind> {
+    pub fn tool_kind(&self) -> Option<ToolKind> {
         self.tool.as_ref().map(|(_, kind)| *kind)
     }
 }

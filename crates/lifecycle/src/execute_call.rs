@@ -33,7 +33,7 @@ pub trait CallExecutor: Send {
     ///
     /// By default, the returned effects are empty. This default is correct for a preview that shows
     /// no text of files.
-    fn preview_reads(
+    fn read_effects_of_preview(
         &mut self,
         _call: &CallHandle,
     ) -> impl Future<Output = Result<Effects, CallFailure>> + Send {
@@ -129,7 +129,7 @@ pub struct CallFailure {
     pub reason: CallEndReason,
     /// Note for the client, or `None` if the call already shows the error. The note is truncated to
     /// the maximum size of a result
-    /// ([`with_max_result_text_bytes`](crate::SessionConfig::with_max_result_text_bytes)). `text`
+    /// ([`with_max_shown_result_bytes`](crate::SessionConfig::with_max_shown_result_bytes)). `text`
     /// is not truncated.
     pub note: Option<String>,
     /// Whether the turn cannot continue.
@@ -227,7 +227,7 @@ async fn run_and_retry_outdated<E: CallExecutor>(open: OpenCall, mut executor: E
         match done.unwrap_or_else(|_| Err(CallStopReason::Failed(Box::new(panic_failure())))) {
             Err(CallStopReason::Failed(failure))
                 if failure.is_outdated && previews < MAX_PREVIEWS => {}
-            Err(stop) => return stop.end_call(open),
+            Err(stop) => return stop.finish_call(open),
             Ok(success) => return complete_call(open, success),
         }
     }
@@ -239,10 +239,10 @@ struct PermittedEffects {
     /// The read effects of the preview that were permitted.
     reads: Effects,
     /// The last permitted run.
-    run: Option<PermittedRun>,
+    run: Option<LastPermittedRun>,
 }
 
-struct PermittedRun {
+struct LastPermittedRun {
     subject: PermissionSubject,
     effects: Effects,
     kind: GrantKind,
@@ -310,30 +310,32 @@ async fn preview_and_permit<E: CallExecutor>(
     permitted: &mut PermittedEffects,
 ) -> Result<(PinnedPlan<E::Plan>, Grant), CallStopReason> {
     let failed = |failure| CallStopReason::Failed(Box::new(failure));
-    permit_preview_reads(call, executor.preview_reads(call).await.map_err(failed)?, permitted)
-        .await?;
+    permit_preview_reads(
+        call,
+        executor.read_effects_of_preview(call).await.map_err(failed)?,
+        permitted,
+    )
+    .await?;
     let preview = executor.preview(call).await;
     let CallPreview { patch, effects, is_shown_in_full: is_whole, pinned } =
         preview.map_err(failed)?;
     call.update(patch);
     let subject = pinned.subject().clone();
     if let Some(before) = permitted.run.take() {
-        let is_same = before.subject == subject && before.effects.is_identical(&effects);
+        let is_same = before.subject == subject && before.effects.is_bytewise_equal(&effects);
         if is_same && call.is_still_permitted(&effects).map_err(CallStopReason::Denied)? {
             let grant = Grant::new(subject, before.kind);
             permitted.run = Some(before);
             return Ok((pinned, grant));
         }
         if !is_same {
-            call.append_content(Content::from_text(session_titles(call).render_sentence(
-                "outdated",
-                &[],
-                &[],
-            )));
+            call.append_content(Content::from_text(
+                session_translations(call).render_unescaped_with_counts("outdated", &[], &[]),
+            ));
         }
     }
     let grant = grant_or_stop(call.request_permission(&effects, subject.clone(), is_whole).await)?;
-    permitted.run = Some(PermittedRun { subject, effects, kind: grant.kind() });
+    permitted.run = Some(LastPermittedRun { subject, effects, kind: grant.kind() });
     Ok((pinned, grant))
 }
 
@@ -344,15 +346,15 @@ async fn permit_preview_reads(
     reads: Effects,
     permitted: &mut PermittedEffects,
 ) -> Result<(), CallStopReason> {
-    let verdict = call.try_judge_effects(&reads).map_err(CallStopReason::Denied)?;
-    if reads.is_identical(&permitted.reads) {
+    let verdict = call.judge_effects_with_denial_reason(&reads).map_err(CallStopReason::Denied)?;
+    if reads.is_bytewise_equal(&permitted.reads) {
         return Ok(());
     }
     let asks = verdict == Verdict::Ask;
     let report = asks.then(|| call.session().call_report(call.id())).flatten();
     let content = report.map(|report| report.content);
     if asks {
-        let note = session_titles(call).render_sentence("reads-first", &[], &[]);
+        let note = session_translations(call).render_unescaped_with_counts("reads-first", &[], &[]);
         call.append_content(Content::from_text(note));
     }
     // The subject identifies a plan. A permission to read for a preview has no plan, so its subject
@@ -390,8 +392,8 @@ fn grant_or_stop(outcome: PermissionOutcome) -> Result<Grant, CallStopReason> {
 }
 
 /// Returns the messages in the language of a call's session.
-fn session_titles(call: &CallHandle) -> Arc<Titles> {
-    call.session().update(|session, _| session.titles())
+fn session_translations(call: &CallHandle) -> Arc<Titles> {
+    call.session().update(|session, _| session.localized_messages())
 }
 
 async fn wait_for_cancel_and_grace(call: &CallHandle) {
@@ -433,8 +435,9 @@ struct EndReport {
 
 impl CallStopReason {
     /// Ends the call and reports the end to the model.
-    fn end_call(self, open: OpenCall) -> CallOutcome {
-        let (cancelled, titles) = (open.handle().cancel_reason(), session_titles(open.handle()));
+    fn finish_call(self, open: OpenCall) -> CallOutcome {
+        let (cancelled, titles) =
+            (open.handle().cancel_reason(), session_translations(open.handle()));
         let EndReport { end, text, code, note, ends_turn, is_fatal } =
             self.end_report(cancelled, &titles);
         let mut patch =
@@ -461,11 +464,11 @@ impl CallStopReason {
         };
         // The text for the model is English. The note for the client is in the client's language.
         let not_run = |reason, code, key, texts: &[(&str, String)]| EndReport {
-            note: Some(titles.render_sentence(key, texts, &[])),
+            note: Some(titles.render_unescaped_with_counts(key, texts, &[])),
             ..with_note(
                 CallEnd::failed(reason),
                 code,
-                &ENGLISH_TITLES.render_sentence(key, texts, &[]),
+                &ENGLISH_TITLES.render_unescaped_with_counts(key, texts, &[]),
                 false,
             )
         };

@@ -99,7 +99,7 @@ struct WakeAndReleaseOnDrop<'a> {
 }
 
 impl WakeAndReleaseOnDrop<'_> {
-    fn record_counts_before_step(&mut self, session: &Session) {
+    fn record_ended_and_dropped_counts(&mut self, session: &Session) {
         self.ended = session.ended_call_and_request_count();
         self.fields_dropped = session.board().rejected_change_counters().fields_dropped;
     }
@@ -156,7 +156,7 @@ impl SessionHandle {
         // after the lock is released, even on a panic.
         let mut after = WakeAndReleaseOnDrop { handle: self, ended: 0, fields_dropped: 0 };
         let mut session = self.lock();
-        after.record_counts_before_step(&session);
+        after.record_ended_and_dropped_counts(&session);
         change(&mut session, now)
     }
 
@@ -228,7 +228,7 @@ impl SessionHandle {
 
     /// Returns the usage totals of the ended calls and their updates.
     #[must_use]
-    pub fn call_usage(&self) -> SessionCallUsage {
+    pub fn total_call_usage(&self) -> SessionCallUsage {
         self.lock().call_usage()
     }
 
@@ -261,9 +261,9 @@ impl SessionHandle {
         self.update(|session, now| session.send_plan(plan, now));
     }
 
-    /// Sends a part of the session's state other than a plan; see [`Session::send_state`].
+    /// Sends a part of the session's state other than a plan; see [`Session::send_state_part`].
     pub fn send_state(&self, state: SessionStatePart) {
-        self.update(|session, now| session.send_state(state, now));
+        self.update(|session, now| session.send_state_part(state, now));
     }
 
     /// Ends a turn: ends its open calls, then enqueues the response to the prompt.
@@ -271,9 +271,9 @@ impl SessionHandle {
         self.update(|session, now| session.end_turn(turn, reason, now));
     }
 
-    /// Ends a turn that has not started; see [`Session::withdraw_turn`].
-    pub fn withdraw_turn(&self, turn: &TurnId) {
-        self.update(|session, now| session.withdraw_turn(turn, now));
+    /// Ends a turn that has not started; see [`Session::end_unstarted_turn`].
+    pub fn end_unstarted_turn(&self, turn: &TurnId) {
+        self.update(|session, now| session.end_unstarted_turn(turn, now));
     }
 
     /// Ends every open call of every turn.
@@ -292,7 +292,7 @@ impl SessionHandle {
     /// the call that a person would see, with all notes. The request contains the tool, the kind
     /// and the effects ([`PermissionRequest::effects`]). The request also contains the complete
     /// arguments ([`PermissionRequest::subject`]) and the changed files that the call may run
-    /// ([`PermissionRequest::unreviewed_files`]).
+    /// ([`PermissionRequest::unreviewed_changed_files`]).
     ///
     /// The approver is called once for each request that neither a rule nor the policy decides.
     /// Only the call waits for the approver. If the approver returns `None`, the client is asked.
@@ -303,9 +303,9 @@ impl SessionHandle {
     /// The approver's answer is accepted like an answer of the client. Denials by a rule or the
     /// policy take precedence over the answer. The answer does not count as the answer of a person,
     /// so it is remembered for the session at most. For the same reason, files whose change only an
-    /// approver allowed are listed in [`PermissionRequest::unreviewed_files`] until a person has
-    /// permitted a request that names them. A request to the approver does not remove files from
-    /// this list.
+    /// approver allowed are listed in [`PermissionRequest::unreviewed_changed_files`] until a
+    /// person has permitted a request that names them. A request to the approver does not remove
+    /// files from this list.
     ///
     /// The approver's future is dropped if the call ends first. If the approver panics, the call is
     /// denied. The approver must not store this handle, because a stored handle would keep the
@@ -349,7 +349,7 @@ impl SessionHandle {
     }
 
     fn answer_permission_as(&self, by: AnsweredBy, id: PermissionId, answer: PermissionAnswer) {
-        let settled = self.judge_and_apply(
+        let settled = self.judge_unlocked_then_apply(
             |session| session.policy_check_of_request(id),
             |session, _, judgement| {
                 self.take_pending_permission(
@@ -371,7 +371,7 @@ impl SessionHandle {
     /// Asks the policy for its verdicts, and applies a step with these verdicts. The policy may use
     /// this handle, so no lock is held while the policy is called. If the policy is replaced while
     /// it judges, the new policy is asked.
-    fn judge_and_apply<T>(
+    fn judge_unlocked_then_apply<T>(
         &self,
         case: impl Fn(&Session) -> Result<PolicyCheck, UnaskedDenialReason>,
         mut step: impl FnOnce(&mut Session, Timestamp, Result<PolicyVerdicts, UnaskedDenialReason>) -> T,

@@ -71,8 +71,8 @@ pub use permission::{
 };
 pub use rules::{
     AcceptEditsPolicy, AllowInProjectPolicy, AskAlwaysPolicy, AskExceptReadsPolicy, Matcher,
-    Policy, ReadOnlyPolicy, Rule, RuleScope, RuleStore, Rules, Verdict,
-    is_executed_or_config_beneath, is_protected, is_protected_beneath,
+    Policy, ReadOnlyPolicy, Rule, RuleScope, RuleStore, Rules, Verdict, is_executed_or_config_path,
+    is_protected, is_protected_in_root,
 };
 pub use sanitize::Secrets;
 pub use schedule::{Footprint, Schedule};
@@ -81,7 +81,7 @@ pub use title::Titles;
 #[cfg(feature = "titles")]
 pub use title::TitlesError;
 pub use transcript::{
-    CallDocument, DocumentVersion, PromptDocument, SessionDocument, TranscriptFold,
+    CallDocument, ChangedDocument, PromptDocument, SessionDocument, TranscriptFold,
 };
 pub use usage::{SessionCallUsage, ToolUsage, UpdateCounts};
 

@@ -34,7 +34,7 @@ use crate::handle::{CallHandle, OpenCall, SessionHandle};
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
 
-use foreign_tool::{BoxTool, ForeignTool, failed, wait_for_timeout_or_forever};
+use foreign_tool::{BoxTool, ForeignCallExecutor, failure_from_error, wait_for_timeout_or_forever};
 use path_arguments::PathArguments;
 
 /// Runs calls of tools that another agent loop provides.
@@ -125,8 +125,9 @@ impl ToolMiddleware {
     /// - Return `Unknown` for every name and every argument that you do not know.
     /// - Return [`Effects::empty`] only for a call without effects.
     /// - Files whose path does not begin with the session's folder are marked in the same way as by
-    ///   [`Effects::with_outside_paths`], so the user is asked about these files. Symbolic links
-    ///   are not followed. Resolve paths with [`with_path_arguments`](Self::with_path_arguments).
+    ///   [`Effects::with_outside_path_marks`], so the user is asked about these files. Symbolic
+    ///   links are not followed. Resolve paths with
+    ///   [`with_path_arguments`](Self::with_path_arguments).
     /// - Mark effects that need a permission request each time with [`Effects::always_ask`].
     ///
     /// The callback runs several times per call. If the callback returns different effects
@@ -337,8 +338,8 @@ impl ToolMiddleware {
         results
     }
 
-    /// Returns the effects of a call with these arguments, whose paths are not resolved yet. Returns
-    /// `None` if a path cannot be resolved or a callback panics.
+    /// Returns the effects of a call with these arguments, whose paths are not resolved yet.
+    /// Returns `None` if a path cannot be resolved or a callback panics.
     fn known_effects(&self, name: &str, args: &Value) -> Option<Effects> {
         let effects = catch_panic(|| {
             let args = self.resolve_paths(args.clone()).ok()?;
@@ -386,7 +387,7 @@ impl ToolMiddleware {
         E: Display + Send,
     {
         let (mut result, look, tool) = (None, String::new(), Some(tool));
-        let wrapped = ForeignTool {
+        let wrapped = ForeignCallExecutor {
             middleware: self,
             name,
             args: self.resolve_paths(args),
@@ -417,7 +418,7 @@ impl ToolMiddleware {
             },
             None => Ok(ToolCallPatch::new()),
         };
-        let shown = shown.map_err(|text| failed(&text))?;
+        let shown = shown.map_err(|text| failure_from_error(&text))?;
         let text = format!("{:?} {shown:?}", effects.sorted());
         Ok((effects, shown, text))
     }
@@ -427,7 +428,8 @@ impl ToolMiddleware {
         let effects = (self.effects)(name, args);
         let marked: Vec<_> = effects.outside_paths().map(Path::to_owned).collect();
         let is_inside = |path: &Path| normalise(&self.cwd.join(path)).starts_with(&self.cwd);
-        effects.with_outside_paths(|path| !is_inside(path) || marked.iter().any(|it| it == path))
+        effects
+            .with_outside_path_marks(|path| !is_inside(path) || marked.iter().any(|it| it == path))
     }
 
     fn resolve_paths(&self, args: Value) -> Result<Value, String> {

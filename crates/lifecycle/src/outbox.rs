@@ -3,8 +3,8 @@
 //! Waiting items with the same merge key (`MergeLane`: a call, a terminal, a message) are merged.
 //! Items with different merge keys do not wait for each other. A *fence* is an item that is sent
 //! after all items enqueued before it. No waiting item is moved behind a fence. A later change of a
-//! call or of a terminal may be merged into an item before a fence; a later change of the plan or of
-//! the session's state is not merged into an item before a response. A driver polls the outbox
+//! call or of a terminal may be merged into an item before a fence; a later change of the plan or
+//! of the session's state is not merged into an item before a response. A driver polls the outbox
 //! through its session.
 
 use std::collections::VecDeque;
@@ -147,7 +147,7 @@ impl Outbox {
         let is_held = is_first == FirstReportTiming::Held;
         let due = match is_held {
             true => now + MAX_FIRST_REPORT_WAIT,
-            false => self.earliest_send_time(&rate_lane(&lane), now),
+            false => self.earliest_send_time(&rate_limit_lane(&lane), now),
         };
         self.fence_count += usize::from(is_fence);
         let is_report =
@@ -197,12 +197,12 @@ impl Outbox {
         if let Some(entry) = held.find(|entry| is_of_call(&entry.item)) {
             entry.due = entry.due.min(at);
         }
-        self.release_held_reports(now);
+        self.release_due_held_reports(now);
     }
 
     /// Converts each due held report into a fence. Reports that are still held move to the end of
     /// the queue. They are then sent after the due reports, even if their calls began earlier.
-    fn release_held_reports(&mut self, now: Instant) {
+    fn release_due_held_reports(&mut self, now: Instant) {
         let is_due = |entry: &QueueEntry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {
             let behind_fences = self.queue.iter().rposition(|entry| entry.is_fence);
@@ -222,7 +222,7 @@ impl Outbox {
 
     /// Returns the next item that is due.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<OutboxItem> {
-        self.release_held_reports(now);
+        self.release_due_held_reports(now);
         let at = match self.fence_count {
             0 => self.queue.iter().position(|entry| entry.due <= now)?,
             _ => 0,
@@ -232,10 +232,10 @@ impl Outbox {
         self.counters.handed_over += 1;
         match entry.lane {
             MergeLane::ToolCall(_) if entry.segment == OutboxCallPhase::Final => {
-                self.last_sent.remove(&rate_lane(&entry.lane));
+                self.last_sent.remove(&rate_limit_lane(&entry.lane));
             }
             MergeLane::Terminal(_) if ends_terminal(&entry.item) => {
-                self.last_sent.remove(&rate_lane(&entry.lane));
+                self.last_sent.remove(&rate_limit_lane(&entry.lane));
             }
             // The interval limits the updates of one turn. The first word of the next turn does not
             // wait for it.
@@ -246,7 +246,7 @@ impl Outbox {
             }
             MergeLane::NeverMerged => {}
             lane => {
-                self.last_sent.insert(rate_lane(&lane), now);
+                self.last_sent.insert(rate_limit_lane(&lane), now);
             }
         }
         Some(entry.item)
@@ -271,7 +271,7 @@ impl Outbox {
     /// Removes the items of a permission request that were not handed over yet. The items of a
     /// permission request are the request itself, and the request for the reason of its rejection.
     pub(crate) fn remove_permission_items(&mut self, request: PermissionId) {
-        self.remove_fences(&[
+        self.remove_fences_equal_to(&[
             OutboxItem::PermissionRequest(request),
             OutboxItem::RejectionReasonRequest(request),
         ]);
@@ -280,19 +280,19 @@ impl Outbox {
     /// Removes a request to the client, other than a permission request, if it was not handed over
     /// yet.
     pub(crate) fn remove_agent_request(&mut self, request: AgentRequestId) {
-        self.remove_fences(&[OutboxItem::AgentRequest(request)]);
+        self.remove_fences_equal_to(&[OutboxItem::AgentRequest(request)]);
     }
 
     /// Removes the waiting items that are equal to an element of `items`. All removed items must be
     /// fences.
-    fn remove_fences(&mut self, items: &[OutboxItem]) {
+    fn remove_fences_equal_to(&mut self, items: &[OutboxItem]) {
         let before = self.queue.len();
         self.queue.retain(|entry| !items.contains(&entry.item));
         self.fence_count -= before - self.queue.len();
     }
 
     /// Counts an item that could not be sent.
-    pub(crate) fn count_undelivered(&mut self) {
+    pub(crate) fn record_undelivered_item(&mut self) {
         self.counters.undelivered += 1;
     }
 
@@ -321,7 +321,7 @@ impl Outbox {
     /// sent together with it. Otherwise, messages that alternate would be sent later and later.
     fn earliest_send_time(&self, of: &MergeLane, now: Instant) -> Instant {
         let waiting =
-            self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);
+            self.queue.iter().filter(|entry| !entry.is_held && rate_limit_lane(&entry.lane) == *of);
         if *of == MergeLane::Chunk
             && let Some(due) = waiting.clone().map(|entry| entry.due).max()
         {
@@ -459,7 +459,7 @@ impl Outbox {
             }
             (OutboxItem::Chunk(chunk), OutboxItem::Chunk(later))
                 if (chunk.role, &chunk.message) == (later.role, &later.message)
-                    && fits_in_chunk(&chunk.text, &later.text) =>
+                    && can_append_within_chunk_limit(&chunk.text, &later.text) =>
             {
                 chunk.text.push_str(&later.text);
             }
@@ -487,7 +487,7 @@ pub(crate) enum FirstReportTiming {
 }
 
 /// Returns whether two texts together fit in one chunk of a message.
-fn fits_in_chunk(text: &str, later: &str) -> bool {
+fn can_append_within_chunk_limit(text: &str, later: &str) -> bool {
     const MAX_BYTES_PER_ESCAPED_BYTE: usize = "\\u0000".len();
     // The sum is cheap and is usually small enough, even if each byte must be escaped.
     (text.len() + later.len()) * MAX_BYTES_PER_ESCAPED_BYTE <= MAX_MESSAGE_CHUNK_BYTES
@@ -501,7 +501,7 @@ fn ends_terminal(item: &OutboxItem) -> bool {
 
 /// Returns the rate-limit key of an item. A terminal has the id of its call and shares the call's
 /// rate limit, because the client shows the terminal as part of the call.
-fn rate_lane(lane: &MergeLane) -> MergeLane {
+fn rate_limit_lane(lane: &MergeLane) -> MergeLane {
     match lane {
         MergeLane::Terminal(id) => MergeLane::ToolCall(ToolCallId::new(id.0.clone())),
         lane => lane.clone(),

@@ -19,7 +19,7 @@ use crate::limits::{MAX_PARTIAL_FIELD_BYTES, MAX_PARTIAL_FIELDS, MAX_PARTIAL_FIE
 /// assert!(!arguments.push(r#"{"path": "a.r"#));
 /// assert!(arguments.push(r#"s", "content": "fn"#));
 /// assert_eq!(arguments.complete_fields()["path"], "a.rs");
-/// assert_eq!(arguments.partial_field_bytes()["content"], 3);
+/// assert_eq!(arguments.partial_field_sizes()["content"], 3);
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct PartialArguments {
@@ -69,7 +69,7 @@ impl PartialArguments {
         let had = self.fields_len;
         fragment.bytes().for_each(|byte| self.parse_byte(byte));
         if self.position == ParserPosition::Value {
-            self.record_partial_field();
+            self.record_partial_field_size();
         }
         self.fields_len > had
     }
@@ -84,14 +84,14 @@ impl PartialArguments {
     /// Returns the number of JSON bytes received for each field that is not in
     /// [`PartialArguments::complete_fields`].
     #[must_use]
-    pub fn partial_field_bytes(&self) -> &BTreeMap<String, u64> {
+    pub fn partial_field_sizes(&self) -> &BTreeMap<String, u64> {
         &self.partial_field_bytes
     }
 
     /// Returns the name of the text field that is still streaming, and the number of its current
     /// line. The first line has the number 1.
     #[must_use]
-    pub fn streaming_text_field(&self) -> Option<(&str, u32)> {
+    pub fn streaming_field_name_and_line(&self) -> Option<(&str, u32)> {
         let is_text = self.position == ParserPosition::Value
             && self.depth == 0
             && self.string != StringState::No;
@@ -105,7 +105,7 @@ impl PartialArguments {
                 self.position = ParserPosition::BeforeKey;
             }
             ParserPosition::BeforeKey if byte == b'"' => {
-                self.begin_token(ParserPosition::Key, byte);
+                self.begin_key_or_value(ParserPosition::Key, byte);
             }
             ParserPosition::Key => self.parse_key_byte(byte),
             ParserPosition::BeforeColon if byte == b':' => {
@@ -114,7 +114,7 @@ impl PartialArguments {
             ParserPosition::BeforeValue
                 if !is_space && !matches!(byte, b'}' | b']' | b',' | b':') =>
             {
-                self.begin_token(ParserPosition::Value, byte);
+                self.begin_key_or_value(ParserPosition::Value, byte);
                 self.depth = usize::from(matches!(byte, b'{' | b'['));
             }
             ParserPosition::Value => self.parse_value_byte(byte),
@@ -125,7 +125,7 @@ impl PartialArguments {
         }
     }
 
-    fn begin_token(&mut self, place: ParserPosition, byte: u8) {
+    fn begin_key_or_value(&mut self, place: ParserPosition, byte: u8) {
         self.position = place;
         self.token_bytes.clear();
         self.len = 0;
@@ -203,11 +203,11 @@ impl PartialArguments {
                 self.partial_field_bytes.remove(&self.key);
                 self.fields.insert(std::mem::take(&mut self.key), value);
             }
-            None => self.record_partial_field(),
+            None => self.record_partial_field_size(),
         }
     }
 
-    fn record_partial_field(&mut self) {
+    fn record_partial_field_size(&mut self) {
         if self.partial_field_bytes.len() < MAX_PARTIAL_FIELDS
             || self.partial_field_bytes.contains_key(&self.key)
         {
@@ -259,7 +259,7 @@ mod tests {
         ] {
             let arriving = parse_in_one_fragment(text);
             assert_eq!(json!(arriving.complete_fields()), fields, "{text}");
-            assert_eq!(json!(arriving.partial_field_bytes()), rest, "{text}");
+            assert_eq!(json!(arriving.partial_field_sizes()), rest, "{text}");
         }
     }
 
@@ -277,13 +277,13 @@ mod tests {
             (r#"{"a": 12"#, None),
         ] {
             assert_eq!(
-                parse_in_one_fragment(text).streaming_text_field(),
+                parse_in_one_fragment(text).streaming_field_name_and_line(),
                 line.map(|line| ("a", line)),
                 "{text}"
             );
         }
         assert_eq!(
-            parse_in_one_fragment(r#"{"b": "one\ntwo"#).streaming_text_field(),
+            parse_in_one_fragment(r#"{"b": "one\ntwo"#).streaming_field_name_and_line(),
             Some(("b", 2))
         );
     }
@@ -296,7 +296,7 @@ mod tests {
         let bytes: usize =
             arriving.complete_fields().values().map(|value| value.to_string().len()).sum();
         assert!(bytes <= MAX_PARTIAL_FIELDS_BYTES && arriving.complete_fields().len() == 4);
-        assert_eq!(arriving.partial_field_bytes().len(), MAX_PARTIAL_FIELDS);
+        assert_eq!(arriving.partial_field_sizes().len(), MAX_PARTIAL_FIELDS);
     }
 
     fn value() -> impl Strategy<Value = Value> {
@@ -332,7 +332,7 @@ mod tests {
                 }
             }
             assert_eq!(&Value::Object(arriving.complete_fields().clone()), &object);
-            assert!(arriving.partial_field_bytes().is_empty());
+            assert!(arriving.partial_field_sizes().is_empty());
         }
 
         #[test]

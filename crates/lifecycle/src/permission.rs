@@ -127,7 +127,7 @@ impl<P> PinnedPlan<P> {
     /// Returns [`GrantMismatch`] if the grant is for another subject, or only for a preview. After
     /// such an error, the call must not run.
     pub fn release(self, grant: Grant) -> Result<P, GrantMismatch> {
-        self.release_if(!grant.is_for_preview(), grant)
+        self.release_if_grant_matches(!grant.is_for_preview(), grant)
     }
 
     /// Releases the plan for a preview: the call must not change anything outside of a copy, unless
@@ -139,10 +139,14 @@ impl<P> PinnedPlan<P> {
     ///
     /// Returns [`GrantMismatch`] if the grant is for another subject, or not for a preview.
     pub fn release_for_preview(self, grant: Grant) -> Result<P, GrantMismatch> {
-        self.release_if(grant.is_for_preview(), grant)
+        self.release_if_grant_matches(grant.is_for_preview(), grant)
     }
 
-    fn release_if(self, is_right_kind: bool, grant: Grant) -> Result<P, GrantMismatch> {
+    fn release_if_grant_matches(
+        self,
+        is_right_kind: bool,
+        grant: Grant,
+    ) -> Result<P, GrantMismatch> {
         if is_right_kind && grant.subject == self.subject {
             Ok(self.plan)
         } else {
@@ -154,7 +158,7 @@ impl<P> PinnedPlan<P> {
 impl<P: Any + Send> PinnedPlan<P> {
     /// Erases the plan's type.
     #[must_use]
-    pub fn erase(self) -> PinnedPlan<ErasedPlan> {
+    pub fn erase_type(self) -> PinnedPlan<ErasedPlan> {
         PinnedPlan { plan: Box::new(self.plan), subject: self.subject }
     }
 }
@@ -221,7 +225,7 @@ impl Grant {
     /// Returns whether the client or the approver was asked about this call and allowed it. Returns
     /// false if a rule or the policy allowed the call.
     #[must_use]
-    pub fn is_answer(&self) -> bool {
+    pub fn is_from_answer(&self) -> bool {
         self.kind.is_answer
     }
 
@@ -445,8 +449,8 @@ mod tests {
 
     #[test]
     fn an_erased_plan_is_restored_by_its_type() {
-        let pinned = PinnedPlan::new("plan", subject("a")).erase();
+        let pinned = PinnedPlan::new("plan", subject("a")).erase_type();
         assert_eq!(pinned.downcast::<&str>().unwrap().release(grant(subject("a"))), Ok("plan"));
-        assert!(PinnedPlan::new(1_u8, subject("a")).erase().downcast::<u16>().is_none());
+        assert!(PinnedPlan::new(1_u8, subject("a")).erase_type().downcast::<u16>().is_none());
     }
 }

@@ -29,8 +29,8 @@ pub use policy::{
     ReadOnlyPolicy,
 };
 pub use protected::{
-    agent_instruction_names, is_agent_instruction_file, is_executed_or_config_beneath,
-    is_protected, is_protected_beneath,
+    agent_instruction_names, is_agent_instruction_file, is_executed_or_config_path, is_protected,
+    is_protected_in_root,
 };
 pub use store::{MemoryRuleStore, RuleChange, RuleStore, RuleStoreError};
 
@@ -62,7 +62,8 @@ pub enum Verdict {
 #[non_exhaustive]
 pub enum RuleScope {
     /// The rule applies until the running turn ends. A session runs one turn at a time. A turn that
-    /// is [withdrawn](crate::Session::withdraw_turn) before it begins does not affect the rule.
+    /// is [withdrawn](crate::Session::end_unstarted_turn) before it begins does not affect the
+    /// rule.
     Turn,
     /// The rule applies until the session is closed.
     Session,
@@ -160,7 +161,7 @@ impl Rules {
 
     /// Returns the effects of the rules that allow exactly one effect, e.g. of the rules for
     /// remembered answers.
-    pub fn allowed_effects(&self) -> impl Iterator<Item = &Effect> {
+    pub fn exactly_allowed_effects(&self) -> impl Iterator<Item = &Effect> {
         self.iter().filter_map(|rule| match &rule.matcher {
             Matcher::Effect(effect) if rule.verdict == Verdict::Allow => Some(effect),
             _ => None,
@@ -182,7 +183,7 @@ impl Rules {
     }
 
     /// Removes a rule. Returns whether the rule existed.
-    pub fn revoke(&mut self, rule: &Rule) -> bool {
+    pub fn remove_rule(&mut self, rule: &Rule) -> bool {
         let before = self.rules.len();
         self.rules.retain(|(_, other)| other != rule);
         self.rules.len() < before

@@ -179,7 +179,7 @@ impl<'a> Redactor<'a> {
     /// Returns the redacted text, or `None` if the text contains no secrets.
     fn redacted_text(&mut self, text: &str) -> Option<String> {
         let known = strip_escapes::find_with_and_without_escapes(text, |text| {
-            self.secrets.find_in_truncated(text)
+            self.secrets.find_whole_or_truncated(text)
         });
         let known = self.replace_ranges(text, &known);
         let shaped = strip_escapes::find_with_and_without_escapes(
@@ -220,7 +220,7 @@ impl<'a> Redactor<'a> {
             Value::Array(items) => {
                 items.iter_mut().for_each(|item| self.redact_value(item, is_secret));
             }
-            Value::Object(fields) => self.redact_fields(fields, is_secret),
+            Value::Object(fields) => self.redact_json_object(fields, is_secret),
             // Replace a number with another number, so that the type of the value does not change.
             Value::Number(number)
                 if !self.secrets.is_empty()
@@ -233,7 +233,7 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    fn redact_fields(&mut self, fields: &mut Map<String, Value>, is_secret: IsUnderSecretKey) {
+    fn redact_json_object(&mut self, fields: &mut Map<String, Value>, is_secret: IsUnderSecretKey) {
         for (key, value) in &mut *fields {
             let names =
                 if secret_keys::is_secret_key(key) { IsUnderSecretKey::Yes } else { is_secret };
@@ -323,12 +323,12 @@ impl<'a> Redactor<'a> {
             self.redact_value(title, IsUnderSecretKey::No);
         }
         meta.arriving.retain(|key, _| !self.secrets.contains_secret(key.as_bytes()));
-        self.redact_fields(&mut meta.custom, IsUnderSecretKey::No);
+        self.redact_json_object(&mut meta.custom, IsUnderSecretKey::No);
     }
 
     /// Redacts the patch of a terminal. A [`StreamRedactor`] redacts the terminal's output
     /// separately.
-    pub(crate) fn redact_terminal(&mut self, patch: &mut TerminalPatch) {
+    pub(crate) fn redact_terminal_command_and_cwd(&mut self, patch: &mut TerminalPatch) {
         if let Some(command) = &mut patch.command {
             self.redact_text(command);
         }

@@ -78,12 +78,12 @@ impl Footprint {
             (
                 Self::Reads(ours) | Self::Changes(ours),
                 Self::Reads(their) | Self::Changes(their),
-            ) => may_share_file(ours, their),
+            ) => may_touch_same_file(ours, their),
         }
     }
 }
 
-fn may_share_file(ours: &TouchedFiles, their: &TouchedFiles) -> bool {
+fn may_touch_same_file(ours: &TouchedFiles, their: &TouchedFiles) -> bool {
     let (Some(ours), Some(their)) = (ours, their) else { return true };
     let overlap =
         |our: &PathBuf| their.iter().any(|their| our.starts_with(their) || their.starts_with(our));

@@ -65,8 +65,9 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 ///
 /// - Call [`poll`](Self::poll) until it returns `None`. Send each item to the client before taking
 ///   the next one, because the protocol requires the order of the items.
-/// - If an item cannot be delivered, call [`count_undelivered`](Self::count_undelivered). If the
-///   undelivered item is a request, also pass a failure as the answer to the request. For an
+/// - If an item cannot be delivered, call
+///   [`record_undelivered_item`](Self::record_undelivered_item). If the undelivered item is a
+///   request, also pass a failure as the answer to the request. For an
 ///   [`OutboxItem::PermissionRequest`], call [`answer_permission`](Self::answer_permission) with
 ///   [`PermissionAnswer::Failed`](crate::PermissionAnswer::Failed). For an
 ///   [`OutboxItem::RejectionReasonRequest`], call
@@ -250,14 +251,14 @@ impl Session {
             patch.meta.get_or_insert_default().trace.clone_from(trace);
         }
         let patch = self.board.announce_call(id, turn, patch, now);
-        self.enqueue_call(id, patch, is_first, now)
+        self.enqueue_call_patch(id, patch, is_first, now)
     }
 
     /// Updates an open call. Ignores the status in `patch`, empty titles and names, nulls, and
     /// values over a limit.
     pub fn update_call(&mut self, id: &ToolCallId, patch: ToolCallPatch, now: Timestamp) {
         let patch = self.board.update_call(id, patch);
-        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
+        self.enqueue_call_patch(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Updates the metadata of an open call.
@@ -268,16 +269,16 @@ impl Session {
         now: Timestamp,
     ) {
         let patch = self.board.update_call_meta(id, change);
-        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
+        self.enqueue_call_patch(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Sets or removes the subtitle: a short visible line that is shown after the title until the
     /// call ends. The subtitle stays when the title changes. No subtitle is shown during a
     /// permission request, because the client approves the call and not its progress.
     pub fn set_subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Timestamp) {
-        if !self.awaits_permission(id) {
+        if !self.is_call_awaiting_permission(id) {
             let patch = self.board.set_subtitle(id, subtitle);
-            self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
+            self.enqueue_call_patch(id, patch, FirstReportTiming::NotFirst, now);
         }
     }
 
@@ -294,21 +295,21 @@ impl Session {
         else {
             return;
         };
-        if !self.awaits_permission(id)
+        if !self.is_call_awaiting_permission(id)
             && let Some(shown) = self.board.set_subtitle(id, Some(&subtitle))
         {
             patch = patch.then(shown);
         }
-        self.enqueue_call(id, Some(patch), FirstReportTiming::NotFirst, now);
+        self.enqueue_call_patch(id, Some(patch), FirstReportTiming::NotFirst, now);
     }
 
     /// Starts a pending call, or resumes a paused call. Returns false if this step is illegal, i.e.
     /// if the call has ended or is already running.
     pub fn start_call(&mut self, id: &ToolCallId, now: Timestamp) -> bool {
-        let patch = self.board.start_call(id, now);
+        let patch = self.board.start_or_resume_call(id, now);
         // Only the first start sets the start time.
         let first = patch.as_ref().is_some_and(|patch| patch.meta.is_some());
-        self.enqueue_call(
+        self.enqueue_call_patch(
             id,
             patch,
             if first { FirstReportTiming::Immediate } else { FirstReportTiming::NotFirst },
@@ -318,15 +319,15 @@ impl Session {
 
     /// Pauses a running call. [`Session::start_call`] resumes the call.
     pub fn pause_call(&mut self, id: &ToolCallId, now: Timestamp) {
-        let patch = self.board.pause_call(id);
-        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
+        let patch = self.board.mark_call_paused(id);
+        self.enqueue_call_patch(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Sets the status of a started call back to pending, because the run had no effect.
     #[cfg(feature = "tokio")]
     pub(crate) fn undo_call_start(&mut self, id: &ToolCallId, now: Timestamp) {
         let patch = self.board.undo_call_start(id);
-        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
+        self.enqueue_call_patch(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Applies an update from a foreign agent. The updates may arrive in any order. The call is
@@ -353,7 +354,7 @@ impl Session {
         }
         match status {
             // A call reported as completed has run, even if its start was not reported.
-            Some(Status::InProgress | Status::Completed) if !self.is_running(id) => {
+            Some(Status::InProgress | Status::Completed) if !self.is_call_running(id) => {
                 self.start_call(id, now);
             }
             Some(Status::Paused) => self.pause_call(id, now),
@@ -370,7 +371,7 @@ impl Session {
         self.finish_call(id, end.with_patch(last), now);
     }
 
-    fn is_running(&self, id: &ToolCallId) -> bool {
+    fn is_call_running(&self, id: &ToolCallId) -> bool {
         self.board.open_call_report(id).is_some_and(|report| report.status == Status::InProgress)
     }
 
@@ -382,12 +383,12 @@ impl Session {
         }
         let reason = end.reason.unwrap_or(CallEndReason::Dropped);
         for descendant in self.board.descendants(id) {
-            self.finish_single_call(&descendant, CallEnd::cancelled(reason), now);
+            self.finish_call_without_children(&descendant, CallEnd::cancelled(reason), now);
         }
-        self.finish_single_call(id, end, now);
+        self.finish_call_without_children(id, end, now);
     }
 
-    fn finish_single_call(&mut self, id: &ToolCallId, end: CallEnd, now: Timestamp) {
+    fn finish_call_without_children(&mut self, id: &ToolCallId, end: CallEnd, now: Timestamp) {
         self.withdraw_call_requests(id);
         let terminals = self.board.terminals_that_end_with_call(id);
         for terminal in &terminals {
@@ -397,7 +398,7 @@ impl Session {
             }
         }
         let patch = self.board.finish_call(id, end, now);
-        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
+        self.enqueue_call_patch(id, patch, FirstReportTiming::NotFirst, now);
         terminals.iter().for_each(|terminal| self.board.forget_terminal(terminal));
     }
 
@@ -407,9 +408,9 @@ impl Session {
         self.end_calls_and_respond(turn, reason, now);
     }
 
-    /// Ends a turn that has not started, because the client withdrew its prompt. The rules that apply
-    /// until the running turn ends are kept.
-    pub fn withdraw_turn(&mut self, turn: &TurnId, now: Timestamp) {
+    /// Ends a turn that has not started, because the client withdrew its prompt. The rules that
+    /// apply until the running turn ends are kept.
+    pub fn end_unstarted_turn(&mut self, turn: &TurnId, now: Timestamp) {
         self.end_calls_and_respond(turn, CallEndReason::User, now);
     }
 
@@ -483,7 +484,7 @@ impl Session {
     /// Returns the total number of ended calls and permission requests.
     #[cfg(feature = "tokio")]
     pub(crate) fn ended_call_and_request_count(&self) -> u64 {
-        self.board.ended_count() + self.permissions.ended_requests()
+        self.board.ended_count() + self.permissions.ended_request_count()
     }
 
     /// Returns the board, which holds all open calls and terminals.
@@ -532,8 +533,8 @@ impl Session {
     }
 
     /// Counts an item that [`poll`](Self::poll) returned and that could not be sent.
-    pub fn count_undelivered(&mut self) {
-        self.outbox.count_undelivered();
+    pub fn record_undelivered_item(&mut self) {
+        self.outbox.record_undelivered_item();
     }
 
     /// Formats a path for users of this session: relative to `cwd` if the path is inside `cwd`, and
@@ -543,11 +544,11 @@ impl Session {
         display_path(path, &self.cwd)
     }
 
-    fn awaits_permission(&self, id: &ToolCallId) -> bool {
-        self.permissions.awaits_permission(id)
+    fn is_call_awaiting_permission(&self, id: &ToolCallId) -> bool {
+        self.permissions.is_call_awaiting_permission(id)
     }
 
-    fn enqueue_call(
+    fn enqueue_call_patch(
         &mut self,
         id: &ToolCallId,
         patch: Option<ToolCallPatch>,

@@ -111,7 +111,7 @@ impl Terminals {
 
     /// Returns the number of secrets that were redacted in the patches of a terminal. Secrets in
     /// the output are not included.
-    pub(crate) fn redacted_secrets(&self, id: &TerminalId) -> u64 {
+    pub(crate) fn redacted_secret_count(&self, id: &TerminalId) -> u64 {
         self.0.get(id).map_or(0, |terminal| terminal.redacted_secrets)
     }
 
@@ -132,7 +132,7 @@ impl TrackedTerminal {
         secrets: &Secrets,
     ) -> TerminalPatch {
         let mut redactor = Redactor::new(secrets);
-        redactor.redact_terminal(&mut patch);
+        redactor.redact_terminal_command_and_cwd(&mut patch);
         self.redacted_secrets += redactor.take_count();
         if let Some(command) = &mut patch.command {
             self.is_command_truncated = command.len() > MAX_TERMINAL_COMMAND_BYTES;

@@ -28,7 +28,7 @@ pub use default_title::default_title;
 pub use locale::preferred_locale;
 pub use markdown::code_span_if_needed;
 pub use subtitle::SUBTITLE_SEPARATOR;
-pub(crate) use subtitle::{join_title_and_subtitle, progress_text, subtitle_line};
+pub(crate) use subtitle::{join_title_and_subtitle, progress_text, text_to_subtitle_line};
 
 /// The messages of a locale and of its fallback locales, by key.
 #[cfg_attr(
@@ -61,7 +61,7 @@ type MessageArguments = Vec<(String, MessageArgument)>;
 impl Titles {
     /// Returns the messages of this crate in the language of a locale, or in English.
     #[cfg(feature = "titles")]
-    pub(crate) fn builtin(locale: &str) -> Self {
+    pub(crate) fn builtin_for_locale(locale: &str) -> Self {
         const ALL: &[(&str, &str)] =
             &[("en", ENGLISH_MESSAGES), ("de", include_str!("../locales/de.ftl"))];
         Self::from_static_lazily(ALL, locale)
@@ -69,7 +69,7 @@ impl Titles {
 
     /// Returns the English messages of this crate.
     #[cfg(not(feature = "titles"))]
-    pub(crate) fn builtin(_: &str) -> Self {
+    pub(crate) fn builtin_for_locale(_: &str) -> Self {
         Self { messages: Messages::new(ENGLISH_MESSAGES) }
     }
 
@@ -89,7 +89,11 @@ impl Titles {
     /// without a message. A message with this key is never used, because a name from outside the
     /// program must not select a message.
     #[must_use]
-    pub fn render_untranslated(&self, name: &str, arguments: &[(&str, String)]) -> String {
+    pub fn render_without_message_lookup(
+        &self,
+        name: &str,
+        arguments: &[(&str, String)],
+    ) -> String {
         let words =
             arguments.iter().map(|(_, value)| code_span_if_needed(&self.shorten_argument(value)));
         let words = std::iter::once(code_span_if_needed(&escape_invisible(name))).chain(words);
@@ -98,12 +102,12 @@ impl Titles {
 
     /// Formats a message as [`render`](Self::render) does, without truncating arguments.
     pub(crate) fn render_untruncated(&self, key: &str, arguments: &[(&str, String)]) -> String {
-        self.render_with_messages(key, arguments, &[])
+        self.render_with_formatted_arguments(key, arguments, &[])
     }
 
     /// Formats a message without truncating arguments. The texts in `messages` are formatted
     /// messages, and are inserted unchanged as further arguments.
-    pub(crate) fn render_with_messages(
+    pub(crate) fn render_with_formatted_arguments(
         &self,
         key: &str,
         arguments: &[(&str, String)],
@@ -123,19 +127,22 @@ impl Titles {
         // Insert a text with Markdown characters after all other arguments, because its code span
         // depends on the characters around it.
         let mut later = Vec::new();
-        let mut set_later = |values: &mut MessageArguments, name: &str, text: DeferredText| {
-            let place = format!("{PLACEHOLDER_MARK}{}{PLACEHOLDER_MARK}", later.len());
-            values.push((name.to_owned(), MessageArgument::Text(place)));
-            later.push(text);
-        };
+        let mut set_later =
+            |values: &mut MessageArguments, name: &str, text: TextInsertedAfterFormatting| {
+                let place = format!("{PLACEHOLDER_MARK}{}{PLACEHOLDER_MARK}", later.len());
+                values.push((name.to_owned(), MessageArgument::Text(place)));
+                later.push(text);
+            };
         for (name, value) in &arguments {
             match value.is_empty() || markdown::needs_code_span(value) {
-                true => set_later(&mut values, name, DeferredText::Text(value.clone())),
+                true => {
+                    set_later(&mut values, name, TextInsertedAfterFormatting::Text(value.clone()));
+                }
                 false => values.push(((*name).to_owned(), MessageArgument::Text(value.clone()))),
             }
         }
         for (name, message) in messages {
-            set_later(&mut values, name, DeferredText::Message(message.clone()));
+            set_later(&mut values, name, TextInsertedAfterFormatting::Message(message.clone()));
         }
         let Some(message) = self.messages.format(key, &values) else {
             let words = arguments.into_iter().map(|(_, value)| code_span_if_needed(&value));
@@ -151,15 +158,17 @@ impl Titles {
             let text = number.parse().ok().and_then(|number: usize| later.get(number));
             let mut rest = rest;
             match text {
-                Some(DeferredText::Text(text))
+                Some(TextInsertedAfterFormatting::Text(text))
                     if filled.ends_with('`') && rest.starts_with('`') =>
                 {
                     filled.pop();
                     rest = &rest[1..];
                     filled.push_str(&markdown::code_span(text));
                 }
-                Some(DeferredText::Text(text)) => filled.push_str(&code_span_if_needed(text)),
-                Some(DeferredText::Message(message)) => filled.push_str(message),
+                Some(TextInsertedAfterFormatting::Text(text)) => {
+                    filled.push_str(&code_span_if_needed(text));
+                }
+                Some(TextInsertedAfterFormatting::Message(message)) => filled.push_str(message),
                 None => {}
             }
             filled.push_str(rest);
@@ -182,12 +191,12 @@ use acp_lifecycle::Titles;
 let messages = "thousands = .\nsize = { $path }: { $bytes-text } Byte";
 let titles = Titles::parse("de", messages)?;
 let path = ("path", "a.rs".to_owned());
-assert_eq!(titles.render_sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 Byte");
+assert_eq!(titles.render_unescaped_with_counts("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 Byte");
 # Ok::<(), acp_lifecycle::TitlesError>(())
 ```"#
     )]
     #[must_use]
-    pub fn render_sentence(
+    pub fn render_unescaped_with_counts(
         &self,
         key: &str,
         texts: &[(&str, String)],
@@ -260,7 +269,7 @@ fn group_thousands(number: u64, separator: &str) -> String {
 }
 
 /// A text that is inserted into a message after the message has been formatted.
-enum DeferredText {
+enum TextInsertedAfterFormatting {
     Text(String),
     Message(String),
 }
@@ -323,11 +332,14 @@ mod tests {
         let messages = "thousands = .\nof = { $n ->\n    [one] 1 Zeile\n   *[other] { $n-text } Zeilen\n} von { $path }\n";
         let titles = Titles::parse("de", messages).unwrap();
         let of = |path: &str, lines| {
-            titles.render_sentence("of", &[("path", path.into())], &[("n", lines)])
+            titles.render_unescaped_with_counts("of", &[("path", path.into())], &[("n", lines)])
         };
         assert_eq!(of("a_b_c.rs", 1), "1 Zeile von a_b_c.rs");
         assert_eq!(of("007", 1_234_567), "1.234.567 Zeilen von 007");
-        assert_eq!(titles.render_sentence("nothing", &[("path", "a".into())], &[]), "nothing a");
+        assert_eq!(
+            titles.render_unescaped_with_counts("nothing", &[("path", "a".into())], &[]),
+            "nothing a"
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The documents of a session, and the code that combines delivered items into documents. The
 //! documents are recorded so that the session can be replayed later.
 //!
-//! [`Session::replay`](crate::Session::replay) sends a document to a client again, through the
-//! session's outbox.
+//! [`Session::replay_document`](crate::Session::replay_document) sends a document to a client
+//! again, through the session's outbox.
 
 use std::time::Instant;
 
@@ -70,7 +70,7 @@ pub struct CallDocument {
 /// version.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct DocumentVersion {
+pub struct ChangedDocument {
     /// The key of the document, which is unique within its prompt.
     pub subject: String,
     /// The current version of the document.
@@ -123,20 +123,20 @@ impl<T> OpenDocument<T> {
 
 impl TranscriptFold {
     /// Applies an item that is about to be delivered, and returns the documents to record.
-    pub fn apply(&mut self, item: &OutboxItem, now: Instant) -> Vec<DocumentVersion> {
+    pub fn apply(&mut self, item: &OutboxItem, now: Instant) -> Vec<ChangedDocument> {
         match item {
             OutboxItem::ToolCall(id, patch) => self.apply_call(id, patch.clone(), now),
             OutboxItem::Terminal(id, patch) => {
                 let report = self.terminals.entry(id.clone());
                 let report = report.or_insert_with(|| TerminalReport::new(id.clone()));
                 patch.clone().apply(report);
-                self.apply_terminal(id, now).into_iter().collect()
+                self.mark_call_of_terminal_changed(id, now).into_iter().collect()
             }
             OutboxItem::Chunk(chunk) => self.apply_chunk(chunk, now),
             OutboxItem::Plan(plan) => {
-                vec![document_version("plan", SessionDocument::Plan(plan.clone()), false)]
+                vec![changed_document("plan", SessionDocument::Plan(plan.clone()), false)]
             }
-            OutboxItem::State(state) => self.document_versions_of_state(state),
+            OutboxItem::State(state) => self.apply_state(state),
             OutboxItem::PermissionRequest(_) => self.take_changed_documents(now),
             OutboxItem::PromptResponse(_) => {
                 let mut documents: Vec<_> = self.end_message().into_iter().collect();
@@ -155,14 +155,15 @@ impl TranscriptFold {
     }
 
     /// Returns every document that has changed since it was last returned.
-    pub fn take_changed_documents(&mut self, now: Instant) -> Vec<DocumentVersion> {
+    pub fn take_changed_documents(&mut self, now: Instant) -> Vec<ChangedDocument> {
         let changed_calls = self.calls.iter().filter(|(_, call)| call.is_changed);
         let ids: Vec<_> = changed_calls.map(|(id, _)| id.clone()).collect();
-        let mut documents: Vec<_> = ids.iter().filter_map(|id| self.call(id, now)).collect();
+        let mut documents: Vec<_> =
+            ids.iter().filter_map(|id| self.take_call_document(id, now)).collect();
         if let Some(message) = self.message.as_mut().filter(|message| message.is_changed) {
             message.mark_returned(now);
             let document = SessionDocument::Message(message.value.clone());
-            documents.push(document_version(&message.subject, document, false));
+            documents.push(changed_document(&message.subject, document, false));
         }
         documents
     }
@@ -172,7 +173,7 @@ impl TranscriptFold {
         id: &ToolCallId,
         patch: acp_types::ToolCallPatch,
         now: Instant,
-    ) -> Vec<DocumentVersion> {
+    ) -> Vec<ChangedDocument> {
         let status = patch.status;
         let mut documents = Vec::new();
         let is_first = !self.calls.contains_key(id);
@@ -194,12 +195,16 @@ impl TranscriptFold {
         if status.is_some_and(Status::is_final) {
             documents.extend(self.end_call(id));
         } else if status.is_some() || is_due {
-            documents.extend(self.call(id, now));
+            documents.extend(self.take_call_document(id, now));
         }
         documents
     }
 
-    fn apply_terminal(&mut self, id: &TerminalId, now: Instant) -> Option<DocumentVersion> {
+    fn mark_call_of_terminal_changed(
+        &mut self,
+        id: &TerminalId,
+        now: Instant,
+    ) -> Option<ChangedDocument> {
         let shows = |(_, call): &(&ToolCallId, &mut OpenDocument<CallDocument>)| {
             call.value
                 .call
@@ -209,10 +214,10 @@ impl TranscriptFold {
         };
         let (call, open) = self.calls.iter_mut().find(shows)?;
         let call = call.clone();
-        open.mark_changed(now).then(|| self.call(&call, now)).flatten()
+        open.mark_changed(now).then(|| self.take_call_document(&call, now)).flatten()
     }
 
-    fn apply_chunk(&mut self, chunk: &MessageChunk, now: Instant) -> Vec<DocumentVersion> {
+    fn apply_chunk(&mut self, chunk: &MessageChunk, now: Instant) -> Vec<ChangedDocument> {
         if let Some(message) = &mut self.message
             && message.value.role == chunk.role
             && message.value.message == chunk.message
@@ -223,19 +228,19 @@ impl TranscriptFold {
             }
             message.mark_returned(now);
             let document = SessionDocument::Message(message.value.clone());
-            return vec![document_version(&message.subject, document, false)];
+            return vec![changed_document(&message.subject, document, false)];
         }
         let mut documents: Vec<_> = self.end_message().into_iter().collect();
         self.message_count += 1;
         let subject = format!("message/{}/{}", chunk.message, self.message_count);
-        documents.push(document_version(&subject, SessionDocument::Message(chunk.clone()), false));
+        documents.push(changed_document(&subject, SessionDocument::Message(chunk.clone()), false));
         self.message = Some(OpenDocument::new(subject, chunk.clone(), now));
         documents
     }
 
     /// Applies a part of the session's state. Modes, options and commands are not recorded, because
     /// they depend on the process to which a client is connected.
-    fn document_versions_of_state(&mut self, state: &SessionStatePart) -> Vec<DocumentVersion> {
+    fn apply_state(&mut self, state: &SessionStatePart) -> Vec<ChangedDocument> {
         let (subject, mut documents) = match state {
             SessionStatePart::Info(_) => ("info".to_owned(), Vec::new()),
             SessionStatePart::Usage(_) => ("usage".to_owned(), Vec::new()),
@@ -248,33 +253,33 @@ impl TranscriptFold {
             }
             _ => return Vec::new(),
         };
-        documents.push(document_version(&subject, SessionDocument::State(state.clone()), false));
+        documents.push(changed_document(&subject, SessionDocument::State(state.clone()), false));
         documents
     }
 
     /// Ends the last message, if a message is open. Call this method before a prompt is recorded,
     /// because a message may also come between two turns.
-    pub fn end_message(&mut self) -> Option<DocumentVersion> {
+    pub fn end_message(&mut self) -> Option<ChangedDocument> {
         let OpenDocument { subject, value, .. } = self.message.take()?;
-        Some(document_version(&subject, SessionDocument::Message(value), true))
+        Some(changed_document(&subject, SessionDocument::Message(value), true))
     }
 
-    fn end_call(&mut self, id: &ToolCallId) -> Option<DocumentVersion> {
+    fn end_call(&mut self, id: &ToolCallId) -> Option<ChangedDocument> {
         let OpenDocument { subject, value: mut document, .. } = self.calls.remove(id)?;
         let shown = shown_terminals(&document.call);
         document.terminals = shown.filter_map(|id| self.terminals.remove(id)).collect();
         // The call may show its terminal no longer.
         self.terminals.remove(&TerminalId::new(id.0.clone()));
-        Some(document_version(&subject, SessionDocument::ToolCall(Box::new(document)), true))
+        Some(changed_document(&subject, SessionDocument::ToolCall(Box::new(document)), true))
     }
 
-    fn call(&mut self, id: &ToolCallId, now: Instant) -> Option<DocumentVersion> {
+    fn take_call_document(&mut self, id: &ToolCallId, now: Instant) -> Option<ChangedDocument> {
         let open = self.calls.get_mut(id)?;
         open.mark_returned(now);
         let mut document = open.value.clone();
         let shown = shown_terminals(&document.call);
         document.terminals = shown.filter_map(|id| self.terminals.get(id).cloned()).collect();
-        Some(document_version(&open.subject, SessionDocument::ToolCall(Box::new(document)), false))
+        Some(changed_document(&open.subject, SessionDocument::ToolCall(Box::new(document)), false))
     }
 }
 
@@ -286,8 +291,8 @@ pub(crate) fn shown_terminals(call: &ToolCallReport) -> impl Iterator<Item = &Te
     })
 }
 
-fn document_version(subject: &str, document: SessionDocument, is_final: bool) -> DocumentVersion {
-    DocumentVersion { subject: subject.to_owned(), document, is_final }
+fn changed_document(subject: &str, document: SessionDocument, is_final: bool) -> ChangedDocument {
+    ChangedDocument { subject: subject.to_owned(), document, is_final }
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ pub struct SessionCallUsage {
 
 impl SessionCallUsage {
     /// Adds the calls of an earlier process of the session.
-    pub fn add_tools(&mut self, earlier: &[(String, ToolUsage)]) {
+    pub fn add_earlier_process_totals(&mut self, earlier: &[(String, ToolUsage)]) {
         for (name, usage) in earlier {
             match self.tools.binary_search_by(|(other, _)| other.cmp(name)) {
                 Ok(at) => self.tools[at].1.add(usage),
@@ -121,7 +121,7 @@ mod tests {
         };
         let mut session =
             SessionCallUsage { tools: tools(&[("b", usage(1, 5))]), ..SessionCallUsage::default() };
-        session.add_tools(&tools(&[("a", usage(2, 1)), ("b", usage(3, 2))]));
+        session.add_earlier_process_totals(&tools(&[("a", usage(2, 1)), ("b", usage(3, 2))]));
         let both = ToolUsage { longest_run_ms: 5, ..usage(4, 7) };
         assert_eq!(session.tools, tools(&[("a", usage(2, 1)), ("b", both)]));
     }

@@ -35,8 +35,8 @@ use crate::limits::{
 };
 use crate::lock::lock;
 use crate::requests::{
-    HandlerSlot, McpClientCapabilities, McpElicitationMode, McpRequestHandler, McpSampling,
-    McpSamplingMessage, RunningCall, SAMPLING,
+    HandlerSlot, McpClientCapabilities, McpElicitationMode, McpRequestHandler, McpSamplingMessage,
+    McpSamplingRequest, RunningCall, SAMPLING,
 };
 
 /// The part of a connection that handles the messages of the server. Clones share their state.
@@ -95,7 +95,8 @@ pub(crate) struct CallRoute {
 
 impl ServerMessages {
     pub(crate) fn new(config: &McpServerConfig, agent: AgentSide) -> Self {
-        let (server, sampling_digest) = (config.name.clone(), short_digest(&config.address()));
+        let (server, sampling_digest) =
+            (config.name.clone(), short_digest(&config.identity_for_permissions()));
         let (calls, changes, open_pages, lost) = Default::default();
         let (request_limit, open_requests) =
             (Semaphore::new(MAX_OPEN_REQUESTS), Default::default());
@@ -115,14 +116,14 @@ impl ServerMessages {
 
     /// Waits until the server has reported a change of its tools that the current list does not
     /// contain.
-    pub(crate) async fn tools_changed(&self) {
+    pub(crate) async fn wait_for_unlisted_tool_changes(&self) {
         let mut changes = self.0.changes.subscribe();
         // The sender lives as long as this value.
         drop(changes.wait_for(|changes| changes.reported != changes.listed).await);
     }
 
     /// Waits until the list of tools contains all changes that were reported before this call.
-    pub(crate) async fn changes_listed(&self) {
+    pub(crate) async fn wait_until_changes_listed(&self) {
         let mut changes = self.0.changes.subscribe();
         let reported = changes.borrow().reported;
         drop(changes.wait_for(|changes| changes.listed >= reported).await);
@@ -140,19 +141,19 @@ impl ServerMessages {
 
     /// Registers a call. Progress with this token, and requests of the server, are passed to the
     /// call.
-    pub(crate) fn route_to_call(&self, token: ProgressToken, call: RunningCall) -> CallRoute {
+    pub(crate) fn register_call(&self, token: ProgressToken, call: RunningCall) -> CallRoute {
         let call = Arc::new(call);
         self.0.calls.send_modify(|calls| calls.push((token.clone(), call.clone())));
         CallRoute { messages: self.clone(), token, call }
     }
 
     /// Records that a message could not be sent. The server has then probably ended.
-    pub(crate) fn report_lost(&self) {
+    pub(crate) fn mark_connection_lost(&self) {
         self.0.lost.cancel();
     }
 
     /// Waits until a message could not be sent.
-    pub(crate) async fn lost(&self) {
+    pub(crate) async fn wait_until_connection_lost(&self) {
         self.0.lost.cancelled().await;
     }
 
@@ -168,7 +169,7 @@ impl ServerMessages {
     }
 
     /// Waits until the server has had no open request for this time.
-    pub(crate) async fn idle_for(&self, time: Duration) {
+    pub(crate) async fn wait_until_idle_for(&self, time: Duration) {
         let mut open = self.0.open_requests.subscribe();
         loop {
             // The sender lives as long as this value.
@@ -183,7 +184,7 @@ impl ServerMessages {
     /// handler is set, if there are too many requests, or if the server cancels the request. The
     /// arguments of `answer` are the call, whether the request certainly belongs to this call, and
     /// the handler.
-    async fn answer<T, F: Future<Output = T> + Send>(
+    async fn answer_while_call_runs<T, F: Future<Output = T> + Send>(
         &self,
         context: &RequestContext<RoleClient>,
         answer: impl FnOnce(Arc<RunningCall>, bool, Arc<dyn McpRequestHandler>) -> F + Send,
@@ -194,7 +195,7 @@ impl ServerMessages {
         if !call.count_request() {
             return None;
         }
-        let _open = OpenRequest::new(&self.0.open_requests);
+        let _open = OpenRequestGuard::new(&self.0.open_requests);
         let over = async {
             match is_certain {
                 true => call.ended.cancelled().await,
@@ -245,7 +246,7 @@ impl ServerMessages {
         for page in pages {
             let (message, mode) =
                 convert(page).and_then(|request| self.elicitation_mode(request))?;
-            let _open = OpenRequest::new(&self.0.open_requests);
+            let _open = OpenRequestGuard::new(&self.0.open_requests);
             let question = (&*self.0.server, head(&message, MAX_ELICITATION_BYTES));
             let asked = async {
                 let _one = self.0.answering.lock().await;
@@ -261,7 +262,7 @@ impl ServerMessages {
 
     /// Returns our id of a page. The id is stored until the server reports that the user has
     /// finished the page.
-    fn open_page(&self, id: String) -> String {
+    fn assign_open_page_id(&self, id: String) -> String {
         static PAGES: AtomicU64 = AtomicU64::new(0);
         let own_id = format!("mcp-page-{}", PAGES.fetch_add(1, Ordering::Relaxed));
         let mut pages = lock(&self.0.open_pages);
@@ -282,7 +283,7 @@ impl ServerMessages {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. }
                 if capabilities.forms && serialized_len(&requested_schema) <= MAX_FORM_BYTES =>
             {
-                Some((message, McpElicitationMode::Form(form(&requested_schema)?)))
+                Some((message, McpElicitationMode::Form(to_elicitation_schema(&requested_schema)?)))
             }
             ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. }
                 if capabilities.pages && url.len() <= MAX_PAGE_URL_BYTES =>
@@ -294,7 +295,7 @@ impl ServerMessages {
                     && url.username().is_empty()
                     && url.password().is_none();
                 let page = |id| McpElicitationMode::Page { id, url: url.to_string() };
-                is_page.then(|| (message, page(self.open_page(elicitation_id))))
+                is_page.then(|| (message, page(self.assign_open_page_id(elicitation_id))))
             }
             _ => None,
         }
@@ -310,16 +311,16 @@ impl Drop for CallRoute {
 }
 
 /// Counts an open request of a server. Dropping this value reduces the number again.
-struct OpenRequest<'a>(&'a watch::Sender<usize>);
+struct OpenRequestGuard<'a>(&'a watch::Sender<usize>);
 
-impl<'a> OpenRequest<'a> {
+impl<'a> OpenRequestGuard<'a> {
     fn new(count: &'a watch::Sender<usize>) -> Self {
         count.send_modify(|open| *open += 1);
         Self(count)
     }
 }
 
-impl Drop for OpenRequest<'_> {
+impl Drop for OpenRequestGuard<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|open| *open -= 1);
     }
@@ -359,9 +360,10 @@ impl ClientHandler for ServerMessages {
         };
         let message = head(&message, MAX_ELICITATION_BYTES);
         let server = &self.0.server;
-        let answer = self.answer(&context, |call, is_certain, handler| async move {
-            call.elicit(&*handler, is_certain, (server, message), mode).await
-        });
+        let answer =
+            self.answer_while_call_runs(&context, |call, is_certain, handler| async move {
+                call.elicit(&*handler, is_certain, (server, message), mode).await
+            });
         let answer = match answer.await {
             Some(ElicitationAction::Accept(accepted)) => {
                 let mut result = ElicitResult::new(model::ElicitationAction::Accept);
@@ -393,7 +395,7 @@ impl ClientHandler for ServerMessages {
             tool: SAMPLING.to_owned(),
             definition: self.0.sampling_digest.clone(),
         };
-        let sample = self.answer(&context, |call, _, handler| async move {
+        let sample = self.answer_while_call_runs(&context, |call, _, handler| async move {
             call.sample(&*handler, effect, request).await
         });
         let sample = sample.await.unwrap_or_else(|| {
@@ -463,7 +465,7 @@ fn root(uri: &String) -> Root {
 /// Converts a form. Forms have the same format in MCP and ACP, except for `enumNames`, an older
 /// format of labels. Invisible characters in texts are escaped. Returns `None` if the form has
 /// names or values with invisible characters.
-fn form(schema: &impl Serialize) -> Option<ElicitationSchema> {
+fn to_elicitation_schema(schema: &impl Serialize) -> Option<ElicitationSchema> {
     let mut schema = serde_json::to_value(schema).ok()?;
     for property in schema["properties"].as_object_mut()?.values_mut() {
         let (Some(values), Some(labels)) =
@@ -478,12 +480,12 @@ fn form(schema: &impl Serialize) -> Option<ElicitationSchema> {
         fields.remove("enum");
         fields.remove("enumNames");
     }
-    escape_form(&mut schema, false).then(|| serde_json::from_value(schema).ok())?
+    escape_invisible_in_form(&mut schema, false).then(|| serde_json::from_value(schema).ok())?
 }
 
 /// Escapes invisible characters in the titles and descriptions of a form. Returns `false` if any
 /// other string contains invisible characters.
-fn escape_form(part: &mut Value, is_text: bool) -> bool {
+fn escape_invisible_in_form(part: &mut Value, is_text: bool) -> bool {
     match part {
         Value::String(text) => {
             let visible = escape_invisible(text);
@@ -491,10 +493,10 @@ fn escape_form(part: &mut Value, is_text: bool) -> bool {
             *text = visible;
             is_text || is_visible
         }
-        Value::Array(items) => items.iter_mut().all(|item| escape_form(item, false)),
+        Value::Array(items) => items.iter_mut().all(|item| escape_invisible_in_form(item, false)),
         Value::Object(fields) => fields.iter_mut().all(|(name, value)| {
             let is_text = matches!(&**name, "title" | "description");
-            escape_invisible(name) == *name && escape_form(value, is_text)
+            escape_invisible(name) == *name && escape_invisible_in_form(value, is_text)
         }),
         _ => true,
     }
@@ -502,7 +504,7 @@ fn escape_form(part: &mut Value, is_text: bool) -> bool {
 
 /// Converts a request to the model. Returns `None` if the request has content other than texts,
 /// images and audio.
-fn sampling(request: CreateMessageRequestParams) -> Option<McpSampling> {
+fn sampling(request: CreateMessageRequestParams) -> Option<McpSamplingRequest> {
     let message = |message: SamplingMessage| {
         let blocks = match convert::<Value>(&message.content)? {
             Value::Array(blocks) => blocks,
@@ -516,7 +518,7 @@ fn sampling(request: CreateMessageRequestParams) -> Option<McpSampling> {
         let is_reply = message.role == Role::Assistant;
         content.iter().all(is_prompt).then_some(McpSamplingMessage { is_reply, content })
     };
-    Some(McpSampling {
+    Some(McpSamplingRequest {
         system: request.system_prompt,
         messages: request.messages.into_iter().map(message).collect::<Option<_>>()?,
         max_tokens: request.max_tokens.clamp(1, MAX_SAMPLING_TOKENS),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits::{CALL_TIMEOUT, STARTUP_TIMEOUT};
-use crate::login::McpLogin;
+use crate::login::McpLoginConfig;
 
 /// The configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct McpServerConfig {
     pub tools: ToolFilter,
     /// How the agent logs in to a server over HTTP. If this field is `None`, a server that needs a
     /// login counts as failed.
-    pub login: Option<McpLogin>,
+    pub login: Option<McpLoginConfig>,
 }
 
 /// How a server is reached.
@@ -87,7 +87,7 @@ impl McpServerConfig {
     /// A remembered answer applies only to a server with the same name and the same address.
     /// Environment variables and headers are no part of the address, because they often contain
     /// tokens that are renewed.
-    pub(crate) fn address(&self) -> String {
+    pub(crate) fn identity_for_permissions(&self) -> String {
         match &self.transport {
             McpTransport::Stdio { command, args, cwd, .. } => {
                 let words = iter::once(command).chain(args).map(|word| format!("{word}\0"));
@@ -196,7 +196,7 @@ mod tests {
             http("https://a/"),
         ];
         let addresses: std::collections::BTreeSet<_> =
-            servers.iter().map(McpServerConfig::address).collect();
+            servers.iter().map(McpServerConfig::identity_for_permissions).collect();
         assert_eq!(addresses.len(), servers.len());
     }
 }

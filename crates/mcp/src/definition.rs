@@ -48,11 +48,11 @@ pub(crate) struct FirstToolDefinition {
 
 impl ToolDefinition {
     /// Returns the parts with which later definitions are compared.
-    pub(crate) fn first(&self) -> FirstToolDefinition {
+    pub(crate) fn to_comparison_parts(&self) -> FirstToolDefinition {
         FirstToolDefinition { description: self.description.clone(), digest: self.digest.clone() }
     }
 
-    /// Converts the definition that the server with this [address](McpServerConfig::address) has
+    /// Converts the definition that the server with this address has
     /// sent. Applies the limits.
     pub(crate) fn from_server(tool: &Tool, address: &str) -> Self {
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
@@ -64,7 +64,7 @@ impl ToolDefinition {
         annotations.read_only = hints.and_then(|it| it.read_only_hint).or(changes);
         annotations.open_world = hints.and_then(|it| it.open_world_hint);
         let description = head(description, MAX_DESCRIPTION_BYTES).to_owned();
-        let input_schema = usable_schema(&tool.input_schema);
+        let input_schema = usable_schema_or_any_object(&tool.input_schema);
         let output_schema = tool.output_schema.as_deref().and_then(OutputSchema::from_server);
         let kind = infer_kind(None, annotations, &tool.name);
         let is_destructive = annotations.destructive == Some(true);
@@ -75,7 +75,7 @@ impl ToolDefinition {
     }
 
     /// Returns the information about the tool that users see.
-    pub(crate) fn info(&self) -> McpToolDescription {
+    pub(crate) fn description_for_user(&self) -> McpToolDescription {
         McpToolDescription { name: self.name.clone(), description: self.description.clone() }
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn short_digest(text: &str) -> String {
 
 /// Returns a schema that model providers accept. The schema must describe an object, and must not
 /// be too large or too deep. Any other schema is replaced by a schema that accepts any object.
-fn usable_schema(schema: &Map<String, Value>) -> Value {
+fn usable_schema_or_any_object(schema: &Map<String, Value>) -> Value {
     let any = || json!({ "type": "object", "additionalProperties": true });
     let mut schema = schema.clone();
     match schema.get("type") {

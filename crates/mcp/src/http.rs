@@ -7,7 +7,7 @@ use url::{Host, Url};
 use crate::limits::MAX_REDIRECTS;
 
 /// Creates a client for requests to a server.
-pub(crate) async fn http_client(url: &str) -> Result<Client, String> {
+pub(crate) async fn build_same_origin_client(url: &str) -> Result<Client, String> {
     // Follow redirects only to the same origin, because no other host may receive the headers.
     let same_origin = Policy::custom(|attempt| match attempt.previous() {
         [first, more @ ..]

@@ -25,11 +25,11 @@ mod transport;
 
 pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};
 pub use definition::McpToolDescription;
-pub use login::{McpLogin, McpLoginClient, McpLoginStore};
+pub use login::{McpLoginClient, McpLoginConfig, McpLoginStore};
 pub use oauth::{McpLoginError, McpLoginFlow};
 pub use requests::{
-    McpClientCapabilities, McpElicitation, McpElicitationMode, McpRequestHandler, McpSample,
-    McpSampling, McpSamplingMessage,
+    McpClientCapabilities, McpElicitation, McpElicitationMode, McpRequestHandler,
+    McpSamplingMessage, McpSamplingReply, McpSamplingRequest,
 };
 pub use sandbox::ServerSandbox;
 pub use servers::{McpServerState, McpServerStatus, McpServers};

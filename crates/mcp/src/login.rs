@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The settings of a login to a server.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct McpLogin {
+pub struct McpLoginConfig {
     /// Stores the login.
     pub store: Arc<dyn McpLoginStore>,
     /// How the user logs in, as the end of a sentence, e.g. "run `my-agent login docs`".
@@ -67,10 +67,10 @@ pub trait McpLoginStore: fmt::Debug + Send + Sync {
 
     /// Receives each secret that a renewal has replaced. The agent need not redact it as long as
     /// the others. The secret may be valid for a short time, e.g. for another connection.
-    fn mark_replaced(&self, _secret: &str) {}
+    fn mark_secret_replaced(&self, _secret: &str) {}
 }
 
-impl McpLogin {
+impl McpLoginConfig {
     /// Creates a login without a registered client.
     #[must_use]
     pub fn new(store: Arc<dyn McpLoginStore>, hint: impl Into<String>) -> Self {
@@ -87,7 +87,7 @@ impl McpLoginClient {
 
     /// Sets the secret of the client, and the issuer. Only this issuer receives the secret.
     #[must_use]
-    pub fn with_secret(self, secret: Option<String>, issuer: impl Into<String>) -> Self {
+    pub fn with_secret_for_issuer(self, secret: Option<String>, issuer: impl Into<String>) -> Self {
         Self { secret, issuer: Some(issuer.into()), ..self }
     }
 
@@ -101,7 +101,7 @@ impl McpLoginClient {
     }
 }
 
-impl PartialEq for McpLogin {
+impl PartialEq for McpLoginConfig {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
             && (&self.hint, &self.client, &self.scopes)
@@ -109,12 +109,12 @@ impl PartialEq for McpLogin {
     }
 }
 
-impl Eq for McpLogin {}
+impl Eq for McpLoginConfig {}
 
-impl fmt::Debug for McpLogin {
+impl fmt::Debug for McpLoginConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { client, scopes, .. } = self;
-        let shown = &mut formatter.debug_struct("McpLogin");
+        let shown = &mut formatter.debug_struct("McpLoginConfig");
         shown.field("client", client).field("scopes", scopes).finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use crate::requests::SAMPLING;
 /// Returns whether a tool's name can be shown in a permission request. The name may contain only
 /// characters that the protocol recommends for names of tools, so that it cannot look like a
 /// sentence.
-pub(crate) fn is_tool_name(name: &str) -> bool {
+pub(crate) fn is_valid_server_tool_name(name: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
     let is_short = (1..=MAX_SERVER_TOOL_NAME_BYTES).contains(&name.len());
     is_short && name.bytes().all(is_usual) && name != SAMPLING
@@ -102,8 +102,8 @@ mod tests {
             ("a\nb", false),
             ("sampling/createMessage", false),
         ] {
-            assert_eq!(is_tool_name(name), is_valid, "{name}");
+            assert_eq!(is_valid_server_tool_name(name), is_valid, "{name}");
         }
-        assert!(!is_tool_name(&"x".repeat(MAX_SERVER_TOOL_NAME_BYTES + 1)));
+        assert!(!is_valid_server_tool_name(&"x".repeat(MAX_SERVER_TOOL_NAME_BYTES + 1)));
     }
 }

@@ -11,7 +11,7 @@ mod tests;
 mod tokens;
 
 pub(crate) use authorized::{
-    AuthorizedClient, http_answer_text, login_error_text, start_error_text,
+    AuthorizedClient, call_login_error_text, http_answer_text, start_error_text,
 };
 pub use error::McpLoginError;
 pub use flow::McpLoginFlow;

@@ -55,7 +55,7 @@ impl<R: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for LimitedReader<R, F> {
             let Scanned { kept, messages, cut } = this.message.remove_surplus(received);
             buffer.set_filled(start + kept);
             (0..cut).for_each(|_| (this.on_cut)());
-            let resume = this.rate.charge(bytes, messages, Instant::now());
+            let resume = this.rate.charge_and_get_resume_time(bytes, messages, Instant::now());
             this.pause = resume.map(|at| Box::pin(sleep_until(at)));
             // If all received bytes were removed, read more: a read of zero bytes would mean the
             // end of the stream.
@@ -138,7 +138,7 @@ impl ReadRate {
 
     /// Counts bytes and messages. If the limit is exceeded, returns the time at which reading may
     /// continue.
-    pub(crate) fn charge(
+    pub(crate) fn charge_and_get_resume_time(
         &mut self,
         bytes: usize,
         messages: usize,
@@ -191,11 +191,11 @@ mod tests {
         {
             let mut rate = ReadRate::new(now);
             for _ in 0..READ_BURST.as_secs() {
-                assert_eq!(rate.charge(bytes, messages, now), None);
+                assert_eq!(rate.charge_and_get_resume_time(bytes, messages, now), None);
             }
             let second = Duration::from_secs(1);
-            assert_eq!(rate.charge(bytes, messages, now), Some(now + second));
-            assert_eq!(rate.charge(bytes, messages, now + 2 * second), None);
+            assert_eq!(rate.charge_and_get_resume_time(bytes, messages, now), Some(now + second));
+            assert_eq!(rate.charge_and_get_resume_time(bytes, messages, now + 2 * second), None);
         }
     }
 }

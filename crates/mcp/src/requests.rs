@@ -68,7 +68,10 @@ pub trait McpRequestHandler: Send + Sync {
     /// # Errors
     ///
     /// If the model fails, returns a sentence for the server.
-    fn sample<'a>(&'a self, request: McpSampling) -> BoxFuture<'a, Result<McpSample, String>>;
+    fn sample<'a>(
+        &'a self,
+        request: McpSamplingRequest,
+    ) -> BoxFuture<'a, Result<McpSamplingReply, String>>;
 }
 
 /// A question of a server to the user.
@@ -98,7 +101,7 @@ pub enum McpElicitationMode {
 /// A request of a server to the model.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct McpSampling {
+pub struct McpSamplingRequest {
     /// Instructions for the model.
     pub system: Option<String>,
     /// The messages, oldest first.
@@ -107,7 +110,7 @@ pub struct McpSampling {
     pub max_tokens: u32,
 }
 
-/// A message of a [`McpSampling`].
+/// A message of a [`McpSamplingRequest`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct McpSamplingMessage {
@@ -120,7 +123,7 @@ pub struct McpSamplingMessage {
 /// A reply of the model to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct McpSample {
+pub struct McpSamplingReply {
     /// The name of the model.
     pub model: String,
     /// The text of the reply.
@@ -129,7 +132,7 @@ pub struct McpSample {
     pub is_truncated: bool,
 }
 
-impl McpSample {
+impl McpSamplingReply {
     /// Creates a complete reply.
     #[must_use]
     pub fn new(model: impl Into<String>, text: impl Into<String>) -> Self {
@@ -186,7 +189,7 @@ impl RunningCall {
 
     /// Waits until the server reports progress. Returns at once if progress was reported since the
     /// last call of this method.
-    pub(crate) async fn progressed(&self) {
+    pub(crate) async fn wait_for_progress(&self) {
         self.progressed.notified().await;
     }
 
@@ -217,12 +220,12 @@ impl RunningCall {
         &self,
         handler: &dyn McpRequestHandler,
         effect: Effect,
-        request: McpSampling,
-    ) -> Result<McpSample, String> {
+        request: McpSamplingRequest,
+    ) -> Result<McpSamplingReply, String> {
         self.show("mcp-sampling", &request.shown_text());
         // The request costs money, and its prompt comes from the server. Therefore no mode allows
         // the request: if no rule decides, the user is asked.
-        let effects = Effects::from(effect).with_sensitive_mark();
+        let effects = Effects::from(effect).with_high_risk_mark();
         let permitted = self.call.request_further_effects(&effects).await;
         permitted.map_err(|reason| {
             // The user gave the reason to the model and not to the server.
@@ -257,7 +260,7 @@ impl RunningCall {
 /// this method in place of a tool name. No tool can have this name.
 pub(crate) const SAMPLING: &str = "sampling/createMessage";
 
-impl McpSampling {
+impl McpSamplingRequest {
     /// Returns the whole request, as the user sees it.
     fn shown_text(&self) -> String {
         let mut text = String::new();

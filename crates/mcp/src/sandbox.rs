@@ -19,7 +19,7 @@ pub struct ServerSandbox {
 }
 
 /// The environment and the sandbox of a program that is about to start.
-pub(crate) struct ConfinedServer {
+pub(crate) struct PreparedServerSandbox {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) sandbox: CommandSandbox,
     workspace: Arc<Workspace>,
@@ -40,10 +40,10 @@ impl ServerSandbox {
 
     /// Prepares the sandbox of a program. `env` is the environment of the program. If this fails,
     /// returns the reason as the end of a sentence for the user.
-    pub(crate) async fn confine(
+    pub(crate) async fn prepare_for_program(
         &self,
         mut env: BTreeMap<String, String>,
-    ) -> Result<ConfinedServer, String> {
+    ) -> Result<PreparedServerSandbox, String> {
         if let CommandIsolation::Unavailable { reason } = &*self.isolation {
             return Err(refusal(reason));
         }
@@ -55,7 +55,12 @@ impl ServerSandbox {
                     let error = escape_invisible(&error.to_string());
                     format!("its sandbox cannot be prepared: {error}")
                 });
-                confined.map(|(sandbox, lease)| ConfinedServer { env, sandbox, workspace, lease })
+                confined.map(|(sandbox, lease)| PreparedServerSandbox {
+                    env,
+                    sandbox,
+                    workspace,
+                    lease,
+                })
             }
             _ => Err(off_refusal()),
         };
@@ -63,10 +68,10 @@ impl ServerSandbox {
     }
 }
 
-impl ConfinedServer {
+impl PreparedServerSandbox {
     /// Returns the protected files that have changed while the server ran, as text. Returns `None`
     /// if no protected file has changed.
-    pub(crate) async fn find_changed_names(self) -> Option<String> {
+    pub(crate) async fn find_changed_protected_files(self) -> Option<String> {
         let find = move || {
             let names = self.lease.changed_names();
             let shown: Vec<_> = names.iter().map(|name| self.workspace.display(name)).collect();

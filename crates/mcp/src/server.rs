@@ -23,15 +23,15 @@ use tokio_util::sync::CancellationToken;
 use crate::client::ServerMessages;
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::definition::ToolDefinition;
-use crate::http::http_client;
+use crate::http::build_same_origin_client;
 use crate::limits::{CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_TOOLS};
-use crate::names::is_tool_name;
+use crate::names::is_valid_server_tool_name;
 use crate::oauth::{AuthorizedClient, ServerLogin, start_error_text};
 use crate::output::LimitedReader;
-use crate::sandbox::ConfinedServer;
+use crate::sandbox::PreparedServerSandbox;
 use crate::stderr::StderrTail;
 use crate::tool::ServerConnection;
-use crate::transport::LimitedTransport;
+use crate::transport::RequestLimitingTransport;
 
 /// A server that runs. Its processes are killed when the value is dropped.
 pub(crate) struct RunningServer {
@@ -77,7 +77,7 @@ impl RunningServer {
         config: &McpServerConfig,
         messages: ServerMessages,
         folders: &SessionFolders,
-        confined: Option<&ConfinedServer>,
+        confined: Option<&PreparedServerSandbox>,
         stop: &CancellationToken,
     ) -> Result<Self, String> {
         match &config.transport {
@@ -86,10 +86,11 @@ impl RunningServer {
             }
             McpTransport::Http { url, headers } => {
                 let login = Arc::new(ServerLogin::new(config, url, headers));
-                let client = AuthorizedClient::new(http_client(url).await?, login.clone());
+                let client =
+                    AuthorizedClient::new(build_same_origin_client(url).await?, login.clone());
                 let closed = CancellationToken::new();
                 let transport = http_transport(client, url, headers)?;
-                let transport = LimitedTransport::new(transport, &closed);
+                let transport = RequestLimitingTransport::new(transport, &closed);
                 let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
                 match timeout(config.startup_timeout, service).await {
                     Ok(Ok(service)) => {
@@ -106,7 +107,7 @@ impl RunningServer {
         config: &McpServerConfig,
         messages: ServerMessages,
         folders: &SessionFolders,
-        confined: Option<&ConfinedServer>,
+        confined: Option<&PreparedServerSandbox>,
         stop: &CancellationToken,
     ) -> Result<Self, String> {
         let McpTransport::Stdio { command: program_name, args, env: own, cwd } = &config.transport
@@ -122,12 +123,12 @@ impl RunningServer {
             started.map_err(|error| format!("{}: {error}", escape_invisible(program_name)))?;
         let PipedStreams { data, errors, .. } = streams;
         let (data, errors) = async_streams(data, errors).map_err(|error| error.to_string())?;
-        let stderr = StderrTail::read(errors);
+        let stderr = StderrTail::read_in_background(errors);
         let (read, write) = data.into_split();
         let calls = messages.clone();
         let read = LimitedReader::new(read, move || calls.report_cut_message());
         let closed = CancellationToken::new();
-        let transport = LimitedTransport::new(AsyncRwTransport::new(read, write), &closed);
+        let transport = RequestLimitingTransport::new(AsyncRwTransport::new(read, write), &closed);
         let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
         match timeout(config.startup_timeout, service).await {
             Ok(Ok(service)) => {
@@ -165,7 +166,7 @@ impl RunningServer {
     }
 
     async fn list_all_pages(&self, config: &McpServerConfig) -> Result<ListedTools, String> {
-        let (mut listed, address) = (ListedTools::default(), config.address());
+        let (mut listed, address) = (ListedTools::default(), config.identity_for_permissions());
         let mut cursor = None;
         for _ in 0..MAX_SERVER_TOOLS {
             let page = self.list_page(cursor).await.map_err(|error| match &self.login {
@@ -175,7 +176,7 @@ impl RunningServer {
             listed.malformed += page.malformed;
             let wanted = page.tools.iter().filter(|tool| config.tools.contains(&tool.name));
             for tool in wanted {
-                if !is_tool_name(&tool.name) {
+                if !is_valid_server_tool_name(&tool.name) {
                     listed.misnamed += 1;
                 } else if listed.tools.len() < MAX_SERVER_TOOLS {
                     listed.tools.push(Arc::new(ToolDefinition::from_server(tool, &address)));
@@ -219,7 +220,7 @@ impl RunningServer {
 
     /// Waits until the tools have changed, at least until `earliest`. Returns `false` if the server
     /// or its login ends before that.
-    pub(crate) async fn tools_changed_or_ended(&mut self, earliest: Instant) -> bool {
+    pub(crate) async fn wait_tools_changed_or_ended(&mut self, earliest: Instant) -> bool {
         let ended = async {
             match &mut self.program {
                 // The connection may stay open after the end of the program, e.g. because a child
@@ -233,12 +234,12 @@ impl RunningServer {
             }
         };
         let changed = async {
-            self.messages.tools_changed().await;
+            self.messages.wait_for_unlisted_tool_changes().await;
             sleep_until(earliest).await;
         };
         let login_ended = async {
             match &self.login {
-                Some(login) => login.ended().await,
+                Some(login) => login.wait_until_ended().await,
                 None => std::future::pending().await,
             }
         };
@@ -254,7 +255,7 @@ impl RunningServer {
     /// meaningful if the server has ended by itself.
     pub(crate) async fn end(mut self) -> String {
         let ended_login = self.login.as_ref().filter(|login| login.has_ended());
-        let closed = ended_login.map(|login| login.need());
+        let closed = ended_login.map(|login| login.need_text());
         let closed = closed.unwrap_or_else(|| "its connection was closed".to_owned());
         // Close the connection first. A well-behaved server then ends by itself.
         drop(self.service.close_with_timeout(CLOSE_TIMEOUT).await);

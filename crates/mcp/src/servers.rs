@@ -23,7 +23,7 @@ use crate::limits::{
 use crate::lock::lock;
 use crate::names::model_tool_name;
 use crate::requests::{McpClientCapabilities, McpRequestHandler};
-use crate::sandbox::{ConfinedServer, ServerSandbox, off_refusal};
+use crate::sandbox::{PreparedServerSandbox, ServerSandbox, off_refusal};
 use crate::server::{ListedTools, RunningServer, program_env};
 use crate::tool::{McpTool, ServerConnection};
 
@@ -218,7 +218,7 @@ impl McpServers {
             _ => None,
         };
         let messages: Vec<_> = entries.iter().filter_map(connected).collect();
-        let listed = join_all(messages.iter().map(ServerMessages::changes_listed));
+        let listed = join_all(messages.iter().map(ServerMessages::wait_until_changes_listed));
         drop(tokio::time::timeout(LIST_WAIT, join(listed, self.wait_reconnected())).await);
     }
 
@@ -237,7 +237,7 @@ impl McpServers {
     }
 
     /// For each server that is starting now, a notice is created as soon as the server is ready.
-    pub fn announce_late_starts(&self) {
+    pub fn enable_late_start_notices(&self) {
         for entry in &self.state.entries {
             entry.is_late.store(entry.is_starting(), Ordering::Relaxed);
         }
@@ -250,9 +250,9 @@ impl McpServers {
             name: entry.config.name.clone(),
             state: match &*lock(&entry.state) {
                 EntryState::Starting | EntryState::Reconnecting => McpServerState::Starting,
-                EntryState::Ready { tools, .. } => {
-                    McpServerState::Ready { tools: tools.iter().map(|tool| tool.info()).collect() }
-                }
+                EntryState::Ready { tools, .. } => McpServerState::Ready {
+                    tools: tools.iter().map(|tool| tool.description_for_user()).collect(),
+                },
                 EntryState::Failed { reason } => McpServerState::Failed { reason: reason.clone() },
             },
             is_sandboxed: entry.config.is_sandboxed,
@@ -313,7 +313,7 @@ impl ServersState {
             if let Err(reason) = ended {
                 let notice =
                     format!("The MCP server {} does not run: {reason}.", entry.config.name);
-                self.add_notice(place, notice);
+                self.add_notice_unless_repeated(place, notice);
                 self.set_state(place, EntryState::Failed { reason });
                 tokio::select! {
                     () = entry.restart.notified() => {}
@@ -332,41 +332,44 @@ impl ServersState {
     async fn run_server_once(&self, place: usize, stop: &CancellationToken) -> Result<(), String> {
         let config = &self.entries[place].config;
         if !config.is_sandboxed {
-            return self.run_program_or_connect(place, None, stop).await;
+            return self.start_offer_tools_and_end(place, None, stop).await;
         }
-        let confined = self.confine(config).await?;
-        let ended = self.run_program_or_connect(place, Some(&confined), stop).await;
-        if let Some(names) = confined.find_changed_names().await {
+        let confined = self.prepare_sandbox(config).await?;
+        let ended = self.start_offer_tools_and_end(place, Some(&confined), stop).await;
+        if let Some(names) = confined.find_changed_protected_files().await {
             let notice = format!(
                 "Protected files have changed while the MCP server {} ran, possibly by others: \
                  {names}. The sandbox could not prevent that.",
                 config.name
             );
-            self.add_notice(place, notice);
+            self.add_notice_unless_repeated(place, notice);
         }
         ended
     }
 
     /// Prepares the sandbox of a server. If this fails, returns the reason.
-    async fn confine(&self, config: &McpServerConfig) -> Result<ConfinedServer, String> {
+    async fn prepare_sandbox(
+        &self,
+        config: &McpServerConfig,
+    ) -> Result<PreparedServerSandbox, String> {
         let McpTransport::Stdio { env, .. } = &config.transport else {
             return Err("only the program of a server can run in the sandbox".to_owned());
         };
         let sandbox = self.sandbox.as_ref().ok_or_else(off_refusal)?;
-        sandbox.confine(program_env(env)).await
+        sandbox.prepare_for_program(program_env(env)).await
     }
 
-    async fn run_program_or_connect(
+    async fn start_offer_tools_and_end(
         &self,
         place: usize,
-        confined: Option<&ConfinedServer>,
+        confined: Option<&PreparedServerSandbox>,
         stop: &CancellationToken,
     ) -> Result<(), String> {
         let config = &self.entries[place].config;
         let messages = ServerMessages::new(config, self.agent.clone());
         let mut server =
             RunningServer::start(config, messages, &self.folders, confined, stop).await?;
-        let served = self.offer_tools(place, &mut server, stop).await;
+        let served = self.offer_tools_until_end(place, &mut server, stop).await;
         // In every case, call `end`, so that the server can end by itself.
         let how = server.end().await;
         served.map_err(|reason| reason.unwrap_or(how))
@@ -375,7 +378,7 @@ impl ServersState {
     /// Offers the tools of a server until the server should end or start again. Returns an error
     /// with the reason if the server cannot list its tools. Returns an error without a reason if
     /// the server has ended by itself.
-    async fn offer_tools(
+    async fn offer_tools_until_end(
         &self,
         place: usize,
         server: &mut RunningServer,
@@ -393,7 +396,9 @@ impl ServersState {
                 () = stop.cancelled() => return Ok(()),
             };
             match listed {
-                Ok(listed) => self.offer_list(place, server.connection_for_calls(config), listed),
+                Ok(listed) => {
+                    self.set_ready_with_tools(place, server.connection_for_calls(config), listed);
+                }
                 Err(reason) if is_first => return Err(Some(reason)),
                 // Keep the earlier list. For example, the server may be busy with a call and read
                 // no requests.
@@ -404,28 +409,28 @@ impl ServersState {
             is_first = false;
             server.messages().set_listed_changes(changes);
             tokio::select! {
-                goes_on = server.tools_changed_or_ended(next_list) => match goes_on {
+                goes_on = server.wait_tools_changed_or_ended(next_list) => match goes_on {
                     true => {}
                     false => return Err(None),
                 },
                 // Starting the server again shows whether it can still be reached.
-                () = server_messages.lost(), if config.reconnects() => return Ok(()),
+                () = server_messages.wait_until_connection_lost(), if config.reconnects() => return Ok(()),
                 () = restart.notified() => return Ok(()),
                 () = stop.cancelled() => return Ok(()),
             }
         }
     }
 
-    fn offer_list(&self, place: usize, server: ServerConnection, listed: ListedTools) {
+    fn set_ready_with_tools(&self, place: usize, server: ServerConnection, listed: ListedTools) {
         let ListedTools { tools, left_out, misnamed, malformed } = listed;
         let name = &server.name;
         if left_out > 0 {
             let notice =
                 format!("The MCP server {name} has too many tools: {left_out} are left out.");
-            self.add_notice(place, notice);
+            self.add_notice_unless_repeated(place, notice);
         }
         if misnamed > 0 {
-            self.add_notice(
+            self.add_notice_unless_repeated(
                 place,
                 format!(
                     "The MCP server {name} has tools with invalid names: {misnamed} are left out."
@@ -437,14 +442,14 @@ impl ServersState {
                 "The MCP server {name} has tools with malformed definitions: {malformed} are left \
                  out."
             );
-            self.add_notice(place, notice);
+            self.add_notice_unless_repeated(place, notice);
         }
         self.set_state(place, EntryState::Ready { server: Arc::new(server), tools });
     }
 
     /// Adds a notice about a server, unless the notice repeats the previous notice about this
     /// server.
-    fn add_notice(&self, place: usize, notice: String) {
+    fn add_notice_unless_repeated(&self, place: usize, notice: String) {
         let last = lock(&self.entries[place].last_notice).replace(notice.clone());
         let mut notices = lock(&self.notices);
         if last.as_ref() != Some(&notice) && notices.len() < MAX_NOTICES {
@@ -459,7 +464,7 @@ impl ServersState {
         {
             let tools = count_with_noun(tools.len() as u64, "tool", "tools");
             let notice = format!("The MCP server {} is ready: {tools}.", entry.config.name);
-            self.add_notice(place, notice);
+            self.add_notice_unless_repeated(place, notice);
         }
         // Lock, so that another task cannot publish an older list of tools after this one.
         let _one = lock(&self.publishing);
@@ -485,9 +490,14 @@ impl ServersState {
                     Some(first) if first.digest == definition.digest => None,
                     Some(first) => Some(first.clone()),
                     // A tool whose first definition cannot be stored counts as changed.
-                    None if first.len() >= MAX_KNOWN_TOOLS => Some(Arc::new(definition.first())),
+                    None if first.len() >= MAX_KNOWN_TOOLS => {
+                        Some(Arc::new(definition.to_comparison_parts()))
+                    }
                     None => {
-                        first.insert(definition.name.clone(), Arc::new(definition.first()));
+                        first.insert(
+                            definition.name.clone(),
+                            Arc::new(definition.to_comparison_parts()),
+                        );
                         None
                     }
                 };

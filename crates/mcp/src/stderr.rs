@@ -22,7 +22,7 @@ pub(crate) struct StderrTail {
 
 impl StderrTail {
     /// Reads everything to its end in a task at a limited rate, and keeps the last bytes.
-    pub(crate) fn read(mut from: impl AsyncRead + Unpin + Send + 'static) -> Self {
+    pub(crate) fn read_in_background(mut from: impl AsyncRead + Unpin + Send + 'static) -> Self {
         let bytes = Arc::<Mutex<VecDeque<u8>>>::default();
         let (reading, is_read) = watch::channel(());
         let tail = bytes.clone();
@@ -33,7 +33,7 @@ impl StderrTail {
             let mut rate = ReadRate::new(Instant::now());
             while let Ok(bytes @ 1..) = from.read(&mut buffer).await {
                 append_to_tail(&mut lock(&tail), &buffer[..bytes]);
-                if let Some(resume) = rate.charge(bytes, 0, Instant::now()) {
+                if let Some(resume) = rate.charge_and_get_resume_time(bytes, 0, Instant::now()) {
                     sleep_until(resume).await;
                 }
             }
@@ -74,7 +74,7 @@ mod tests {
     async fn only_the_end_is_kept() {
         let text = (0..10_000).map(|number| format!("line {number}\n")).collect::<String>();
         let text = text + "bad \x1b[2J\n\n";
-        let lines = StderrTail::read(Cursor::new(text)).last_lines().await;
+        let lines = StderrTail::read_in_background(Cursor::new(text)).last_lines().await;
         assert_eq!(lines.len(), SHOWN_STDERR_LINES);
         assert_eq!(lines[0], "line 9996");
         assert!(!lines[4].contains('\u{1b}'), "{}", lines[4]);
@@ -84,7 +84,7 @@ mod tests {
     async fn a_flood_is_read_at_a_limited_rate() {
         let seconds = READ_BURST.as_secs() + 3;
         let flood = tokio::io::repeat(b'x').take(seconds * READ_BYTES_PER_SECOND);
-        let (begin, mut tail) = (Instant::now(), StderrTail::read(flood));
+        let (begin, mut tail) = (Instant::now(), StderrTail::read_in_background(flood));
         // The sender is dropped at the end.
         assert!(tail.is_read.changed().await.is_err());
         assert_eq!(begin.elapsed().as_secs(), 3);

@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::client::ServerMessages;
 use crate::definition::{FirstToolDefinition, ToolDefinition};
 use crate::limits::{CLOSE_TIMEOUT, MAX_MESSAGE_BYTES};
-use crate::oauth::{ServerLogin, http_answer_text, login_error_text, start_error_text};
+use crate::oauth::{ServerLogin, call_login_error_text, http_answer_text, start_error_text};
 use crate::requests::RunningCall;
 use crate::result::{read_unknown_result, to_tool_output};
 
@@ -60,7 +60,7 @@ impl DynTool for McpTool {
     fn spec(&self) -> Spec {
         let ToolDefinition { description, kind, .. } = &*self.definition;
         let description: Cow<'static, str> = description.clone().into();
-        Spec::new(self.name.clone(), description, *kind).with_title("mcp")
+        Spec::new(self.name.clone(), description, *kind).with_title_message_key("mcp")
     }
 
     fn input_schema(&self) -> Value {
@@ -92,14 +92,14 @@ impl DynTool for McpTool {
                 tool: self.definition.name.clone(),
                 definition: self.definition.digest.clone(),
             };
-            let is_changed = match earlier_answer(&effect, invocation) {
-                EarlierAnswer::AllowsThis => false,
-                EarlierAnswer::AllowsOther => true,
-                EarlierAnswer::None => self.earlier.is_some(),
+            let is_changed = match find_earlier_tool_permission(&effect, invocation) {
+                EarlierToolPermission::AllowsThis => false,
+                EarlierToolPermission::AllowsOther => true,
+                EarlierToolPermission::None => self.earlier.is_some(),
             };
             let mut effects = Effects::from(effect);
             if self.definition.is_destructive || is_changed {
-                effects = effects.with_sensitive_mark();
+                effects = effects.with_high_risk_mark();
             }
             let mut preview = ToolPreview::new(Box::new(args) as ErasedPlan).with_effects(effects);
             preview.notes.extend(is_changed.then(|| self.change_note()));
@@ -127,11 +127,11 @@ impl DynTool for McpTool {
 impl McpTool {
     /// Returns a note about a tool whose definition has changed.
     fn change_note(&self) -> Note {
-        let now = one_line_without_markdown(&self.definition.description);
+        let now = one_line_escaping_markdown(&self.definition.description);
         match &self.earlier {
             Some(earlier) if earlier.description != self.definition.description => {
                 Note::new("mcp-description-changed")
-                    .with_text("before", one_line_without_markdown(&earlier.description))
+                    .with_text("before", one_line_escaping_markdown(&earlier.description))
                     .with_text("now", now)
             }
             Some(_) => Note::new("mcp-schema-changed"),
@@ -142,7 +142,7 @@ impl McpTool {
 
 /// Returns a text of a server on one line, in a code span if Markdown would interpret it, so that
 /// no client renders its links and images.
-fn one_line_without_markdown(text: &str) -> String {
+fn one_line_escaping_markdown(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     match words.is_empty() {
         true => "–".to_owned(),
@@ -151,7 +151,7 @@ fn one_line_without_markdown(text: &str) -> String {
 }
 
 /// The remembered answer to an earlier question about a tool.
-enum EarlierAnswer {
+enum EarlierToolPermission {
     None,
     /// The user allowed the tool as it is now defined.
     AllowsThis,
@@ -159,17 +159,22 @@ enum EarlierAnswer {
     AllowsOther,
 }
 
-fn earlier_answer(effect: &Effect, invocation: Invocation<'_>) -> EarlierAnswer {
-    let Effect::Mcp { server, tool, definition } = effect else { return EarlierAnswer::None };
+fn find_earlier_tool_permission(
+    effect: &Effect,
+    invocation: Invocation<'_>,
+) -> EarlierToolPermission {
+    let Effect::Mcp { server, tool, definition } = effect else {
+        return EarlierToolPermission::None;
+    };
     invocation.call.session().update(|session, _| {
-        let mut found = EarlierAnswer::None;
-        for allowed in session.rules().allowed_effects() {
+        let mut found = EarlierToolPermission::None;
+        for allowed in session.rules().exactly_allowed_effects() {
             match allowed {
                 Effect::Mcp { server: s, tool: t, definition: d } if s == server && t == tool => {
                     if d == definition {
-                        return EarlierAnswer::AllowsThis;
+                        return EarlierToolPermission::AllowsThis;
                     }
-                    found = EarlierAnswer::AllowsOther;
+                    found = EarlierToolPermission::AllowsOther;
                 }
                 _ => {}
             }
@@ -179,7 +184,10 @@ fn earlier_answer(effect: &Effect, invocation: Invocation<'_>) -> EarlierAnswer 
 }
 
 /// Compares a result with the schema of the tool's results. Returns the first difference.
-async fn wrong_result(definition: &ToolDefinition, result: &CallToolResult) -> Option<String> {
+async fn result_schema_difference(
+    definition: &ToolDefinition,
+    result: &CallToolResult,
+) -> Option<String> {
     let schema = definition.output_schema.as_ref()?;
     match &result.structured_content {
         // An error is a text, so it is not compared with the schema.
@@ -207,20 +215,20 @@ impl ServerConnection {
         let sent = sent.map_err(|error| self.error(tool, &error))?;
         let request = sent.id.clone();
         let running = RunningCall::new(call.clone(), titles.clone(), request.clone());
-        let route = self.messages.route_to_call(sent.progress_token.clone(), running);
+        let route = self.messages.register_call(sent.progress_token.clone(), running);
         let mut answer = pin!(sent.await_response());
         // The timeout of the SDK is not used. After the timeout, the SDK would wait until the
         // server has read a notification.
         let answer = loop {
             tokio::select! {
                 answer = &mut answer => break Ok(answer),
-                () = route.call.progressed() => {}
+                () = route.call.wait_for_progress() => {}
                 () = call.cancel_token().cancelled() => {
                     let message = format!("{tool} of the server {} was cancelled.", self.name);
                     break Err(ToolError::recoverable(ErrorCode::Cancelled, message));
                 }
                 () = route.call.message_cut.cancelled() => break Err(self.cut_message_error(tool)),
-                () = self.messages.idle_for(self.call_timeout) => {
+                () = self.messages.wait_until_idle_for(self.call_timeout) => {
                     let elapsed = ServiceError::Timeout { timeout: self.call_timeout };
                     break Err(self.error(tool, &elapsed));
                 }
@@ -240,8 +248,9 @@ impl ServerConnection {
         });
         match answer {
             Ok(Some(result)) => {
-                let compared =
-                    call.cancel_token().run_until_cancelled(wrong_result(definition, &result));
+                let compared = call
+                    .cancel_token()
+                    .run_until_cancelled(result_schema_difference(definition, &result));
                 let difference = compared.await.flatten();
                 let mut output = to_tool_output(result);
                 if let Some(content) = &mut output.content {
@@ -313,7 +322,7 @@ impl ServerConnection {
     pub(crate) fn error(&self, tool: &str, error: &ServiceError) -> ToolError {
         let server = &self.name;
         let login = self.login.as_ref();
-        if let Some(text) = login.and_then(|login| login_error_text(server, login, error)) {
+        if let Some(text) = login.and_then(|login| call_login_error_text(server, login, error)) {
             return ToolError::recoverable(ErrorCode::ServerError, text);
         }
         match error {
@@ -333,7 +342,7 @@ impl ServerConnection {
                     let message = format!("{tool} of the server {server} failed: {text}.");
                     return ToolError::recoverable(ErrorCode::ServerError, message);
                 }
-                self.messages.report_lost();
+                self.messages.mark_connection_lost();
                 let message = match (login, error) {
                     (None, _) => format!(
                         "The server {server} has ended. The user can start it again with /mcp \

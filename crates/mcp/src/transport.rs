@@ -18,7 +18,7 @@ use crate::limits::{MAX_REQUEST_NAME_BYTES, MAX_UNANSWERED_REQUESTS};
 use crate::lock::lock;
 
 /// A transport that drops further requests of a server while too many requests are unanswered.
-pub(crate) struct LimitedTransport<T> {
+pub(crate) struct RequestLimitingTransport<T> {
     inner: T,
     unanswered: Arc<Mutex<HashSet<RequestId>>>,
     /// Whether a message was received since other tasks could run.
@@ -27,7 +27,7 @@ pub(crate) struct LimitedTransport<T> {
     _closing: DropGuard,
 }
 
-impl<T> LimitedTransport<T> {
+impl<T> RequestLimitingTransport<T> {
     /// Limits a transport. `closed` is cancelled when the connection is closed.
     pub(crate) fn new(inner: T, closed: &CancellationToken) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl<T> LimitedTransport<T> {
 
     /// Returns whether a request is passed on. Too long, too many and repeated requests are
     /// dropped.
-    fn accepts(&self, id: &RequestId, request: &ServerRequest) -> bool {
+    fn record_request_if_allowed(&self, id: &RequestId, request: &ServerRequest) -> bool {
         let is_short = |text: &str| text.len() <= MAX_REQUEST_NAME_BYTES;
         let has_short_id = match id {
             RequestId::String(id) => is_short(id),
@@ -58,7 +58,7 @@ impl<T> LimitedTransport<T> {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for LimitedTransport<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for RequestLimitingTransport<T> {
     type Error = T::Error;
 
     fn name() -> Cow<'static, str> {
@@ -74,7 +74,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for LimitedTransport<T> {
             JsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
-        let answered = answered.map(|id| AnsweredRequest { id, of: self.unanswered.clone() });
+        let answered =
+            answered.map(|id| UnansweredRequestGuard { id, of: self.unanswered.clone() });
         let sent = self.inner.send(message);
         async move {
             let _answered = answered;
@@ -93,7 +94,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for LimitedTransport<T> {
             self.yields = true;
             match &message {
                 JsonRpcMessage::Request(request)
-                    if !self.accepts(&request.id, &request.request) => {}
+                    if !self.record_request_if_allowed(&request.id, &request.request) => {}
                 JsonRpcMessage::Notification(JsonRpcNotification {
                     notification: ServerNotification::CancelledNotification(cancelled),
                     ..
@@ -116,12 +117,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for LimitedTransport<T> {
 
 /// A request whose answer is being written. When this value is dropped, the request counts as
 /// answered.
-struct AnsweredRequest {
+struct UnansweredRequestGuard {
     id: RequestId,
     of: Arc<Mutex<HashSet<RequestId>>>,
 }
 
-impl Drop for AnsweredRequest {
+impl Drop for UnansweredRequestGuard {
     fn drop(&mut self) {
         lock(&self.of).remove(&self.id);
     }
@@ -167,7 +168,7 @@ mod tests {
         json!({"jsonrpc": "2.0", "id": id.into(), "method": "ping"})
     }
 
-    async fn received(transport: &mut LimitedTransport<DeafServer>) -> usize {
+    async fn received(transport: &mut RequestLimitingTransport<DeafServer>) -> usize {
         let mut count = 0;
         while transport.receive().await.is_some() {
             count += 1;
@@ -179,7 +180,7 @@ mod tests {
     async fn requests_are_dropped_while_too_many_are_unanswered() {
         let flood = (0..2 * MAX_UNANSWERED_REQUESTS).map(|id| ping(id as u64));
         let mut transport =
-            LimitedTransport::new(DeafServer(flood.collect()), &CancellationToken::new());
+            RequestLimitingTransport::new(DeafServer(flood.collect()), &CancellationToken::new());
         assert_eq!(received(&mut transport).await, MAX_UNANSWERED_REQUESTS);
         let answer = |id| JsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(id));
         // As long as the server does not read the answer, the request stays unanswered.
@@ -201,14 +202,14 @@ mod tests {
         let method = json!({"jsonrpc": "2.0", "id": 1, "method": long});
         let messages = [ping(long), method, ping(2), ping(2)];
         let mut transport =
-            LimitedTransport::new(DeafServer(messages.into()), &CancellationToken::new());
+            RequestLimitingTransport::new(DeafServer(messages.into()), &CancellationToken::new());
         assert_eq!(received(&mut transport).await, 1);
     }
 
     #[tokio::test]
     async fn other_tasks_run_between_two_messages() {
         let server = DeafServer((0..3_u64).map(ping).collect());
-        let mut transport = LimitedTransport::new(server, &CancellationToken::new());
+        let mut transport = RequestLimitingTransport::new(server, &CancellationToken::new());
         let mut received = Vec::new();
         for _ in 0..4 {
             // The SDK may drop a future that waits. The next future receives the message.
@@ -220,7 +221,7 @@ mod tests {
     #[test]
     fn the_end_of_a_transport_is_reported() {
         let closed = CancellationToken::new();
-        let transport = LimitedTransport::new(DeafServer(VecDeque::new()), &closed);
+        let transport = RequestLimitingTransport::new(DeafServer(VecDeque::new()), &closed);
         assert!(!closed.is_cancelled());
         drop(transport);
         assert!(closed.is_cancelled());

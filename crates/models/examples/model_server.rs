@@ -5,10 +5,10 @@
 //! (`callboard_models::mock_server::MockResponse`). The program sends these responses in order,
 //! each in the dialect of its request. It writes one JSON object per line to standard output. The
 //! first line of the output contains the address on which the server listens. Each later line
-//! describes one request whose response has ended. `bytes` is the size of the request's body. `gap_us`
-//! is the time in microseconds between the end of the previous response and the request. `was_sent`
-//! states whether the client stayed until the whole response was sent. The server exits when its
-//! standard input ends.
+//! describes one request whose response has ended. `bytes` is the size of the request's body.
+//! `gap_us` is the time in microseconds between the end of the previous response and the request.
+//! `was_sent` states whether the client stayed until the whole response was sent. The server exits
+//! when its standard input ends.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn report_requests(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
     let is_over = |asked: &RecordedRequest| asked.progress != ResponseProgress::Pending;
-    while server.wait_for_requests(|asked| asked.get(nth).is_some_and(is_over)).await {
+    while server.wait_until_requests_match(|asked| asked.get(nth).is_some_and(is_over)).await {
         // `inspect_requests` only borrows the requests. A copy of all requests would take more time
         // with each request, and the agent would seem slower.
         let line = server.inspect_requests(|asked| {

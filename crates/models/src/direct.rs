@@ -61,7 +61,7 @@ impl Model for DirectModel {
     }
 
     fn capabilities(&self) -> ModelCapabilities {
-        ModelCapabilities::new().with_commands()
+        ModelCapabilities::new().with_command_only_prompts()
     }
 
     fn commands(&self, tools: &[ToolSpec]) -> Vec<PromptCommand> {
@@ -79,7 +79,7 @@ impl Model for DirectModel {
     }
 
     fn reply(&self, request: ModelRequest) -> ReplyStream {
-        let (prompt, since) = split_last_turn(&request.messages);
+        let (prompt, since) = last_prompt_and_later_messages(&request.messages);
         let calls = match command::parse_prompt(&prompt) {
             Ok(ParsedPrompt::Calls(calls)) => calls,
             Ok(ParsedPrompt::Help) => return text_reply(self.help_with_footer(&request.tools)),
@@ -91,7 +91,7 @@ impl Model for DirectModel {
         if calls_unavailable_undo(&request, &calls) {
             return text_reply("This session has no `undo`. Nothing was run.".to_owned());
         }
-        let done = count_calls(since);
+        let done = newest_call_number(since);
         match calls.into_iter().nth(done) {
             Some(call) => single_call_reply(call, done),
             None => text_reply(summarize_results(since, done)),
@@ -117,7 +117,9 @@ fn commands_help(tools: &[ToolSpec]) -> String {
 }
 
 /// Returns the last prompt, and the messages after it.
-fn split_last_turn(messages: &[Arc<ChatMessage>]) -> (Cow<'_, str>, &[Arc<ChatMessage>]) {
+fn last_prompt_and_later_messages(
+    messages: &[Arc<ChatMessage>],
+) -> (Cow<'_, str>, &[Arc<ChatMessage>]) {
     let mut prompts = messages.iter().enumerate().rev();
     let last = prompts.find_map(|(index, message)| match &**message {
         ChatMessage::User(prompt) => Some((prompt_text(prompt), &messages[index + 1..])),
@@ -158,7 +160,7 @@ fn has_tool(tools: &[ToolSpec], name: &str) -> bool {
 /// Returns the number of calls that the turn has made so far, which is the number in the id of the
 /// newest call. Older replies of the turn may be missing, because a session that is too large drops
 /// its oldest messages.
-fn count_calls(since: &[Arc<ChatMessage>]) -> usize {
+fn newest_call_number(since: &[Arc<ChatMessage>]) -> usize {
     let calls = since.iter().rev().flat_map(|message| match &**message {
         ChatMessage::Assistant { calls, .. } => calls.as_slice(),
         _ => &[],

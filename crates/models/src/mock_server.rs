@@ -10,8 +10,8 @@
 //! client stayed until the end of the response (see [`RecordedRequest`]).
 //!
 //! This module needs the feature `mock-server`. For TLS, the test passes a function for the
-//! handshake to [`ModelServer::start_with_tls`]. Responses can also be parsed from JSON; the
-//! example `model_server` parses such responses for programs in other languages.
+//! handshake to [`ModelServer::start_with_tls_acceptor`]. Responses can also be parsed from JSON;
+//! the example `model_server` parses such responses for programs in other languages.
 //!
 //! ```
 //! use callboard_models::mock_server::{

@@ -161,7 +161,7 @@ impl ModelCapabilities {
 
     /// Returns the capabilities with a thinking effort that each request may set.
     #[must_use]
-    pub const fn with_efforts(self) -> Self {
+    pub const fn with_adjustable_effort(self) -> Self {
         Self { efforts: true, ..self }
     }
 
@@ -174,7 +174,7 @@ impl ModelCapabilities {
     /// Returns the capabilities of a model whose prompts are commands. Such a model follows its
     /// prompts literally.
     #[must_use]
-    pub const fn with_commands(self) -> Self {
+    pub const fn with_command_only_prompts(self) -> Self {
         Self { scripted: true, commands: true, ..self }
     }
 

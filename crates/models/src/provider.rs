@@ -26,7 +26,7 @@ use serde::Deserialize;
 
 pub use connect::create_model;
 pub use env::MissingKey;
-pub use local_servers::LocalServers;
+pub use local_servers::LocalServerAddresses;
 pub use model_list::{ListedModel, list_models};
 
 /// A kind of provider, i.e. an HTTP dialect. The provider that defined the dialect uses it, and so

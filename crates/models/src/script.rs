@@ -162,7 +162,7 @@ impl ScriptParser {
             return Ok(());
         }
         let line: Line =
-            serde_json::from_slice(line).map_err(|error| describe_json_error(&error))?;
+            serde_json::from_slice(line).map_err(|error| json_error_with_column(&error))?;
         let step = self.parse_step(line)?;
         let after_error = mem::replace(&mut self.after_error, step.is_error());
         if step.is_stop() && after_error {
@@ -260,7 +260,7 @@ impl From<ErrorLine> for ModelError {
 
 /// Describes a JSON error with its column. The line number is omitted, because the parser receives
 /// a single line and always reports line 1.
-fn describe_json_error(error: &serde_json::Error) -> String {
+fn json_error_with_column(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     match message.strip_suffix(&place) {

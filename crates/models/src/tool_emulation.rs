@@ -44,7 +44,7 @@ impl Model for ToolEmulation {
         if request.tools.is_empty() {
             return self.0.reply(request);
         }
-        let mut form = ReplyParser::new(format!("reply_{}", request.index));
+        let mut form = ReplyParser::with_call_id(format!("reply_{}", request.index));
         let reply = self.0.reply(move_tools_to_instructions(request));
         reply.flat_map(move |event| stream::iter(form.parse_event(event))).boxed()
     }

@@ -1,7 +1,7 @@
 //! The environment of a command: an allow list of variables and a few fixed values.
 //!
-//! Only [`own_env`] and [`hide_own_env`] access the environment of this process; all other
-//! functions use only their arguments.
+//! Only [`own_env`] and [`hide_env_from_other_processes`] access the environment of this process;
+//! all other functions use only their arguments.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,8 @@ const ALLOWED_VARIABLES: &[&str] = &[
     // Language and time.
     "LANG",
     "TZ",
-    // Proxies; `is_allowed` and `is_secret` withhold proxy URLs that contain a password.
+    // Proxies; `is_allowed` and `is_secret_name_or_value` withhold proxy URLs that contain a
+    // password.
     "ALL_PROXY",
     "FTP_PROXY",
     "HTTPS_PROXY",
@@ -117,7 +118,7 @@ const ALLOWED_VARIABLES: &[&str] = &[
 ];
 
 /// Name prefixes of variables that commands receive, except variables that look like secrets (see
-/// [`is_secret`]).
+/// [`is_secret_name_or_value`]).
 const ALLOWED_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
 /// A variable is a secret if its name contains one of these words, in upper or lower case.
@@ -145,7 +146,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// Returns the environment of a command: the allowed variables of `parent` and the
 /// [`FIXED_VARIABLES`].
 ///
-/// Use [`base_env_with`] to pass additional variables.
+/// Use [`base_env_with_allowed_names`] to pass additional variables.
 ///
 /// ```
 /// use callboard_process::env::base_env;
@@ -156,20 +157,22 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// assert!(!env.contains_key("OPENAI_API_KEY"));
 /// ```
 pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    base_env_with(parent, &[])
+    base_env_with_allowed_names(parent, &[])
 }
 
 /// Returns the result of [`base_env`], plus the variables of `parent` whose names are in `more`.
-/// Variables whose names look like [secrets](is_secret) are never included. [`FIXED_VARIABLES`]
-/// keep their values.
-pub fn base_env_with(
+/// Variables whose names look like [secrets](is_secret_name_or_value) are never included.
+/// [`FIXED_VARIABLES`] keep their values.
+pub fn base_env_with_allowed_names(
     parent: impl Iterator<Item = (String, String)>,
     more: &[String],
 ) -> BTreeMap<String, String> {
     let parent: BTreeMap<_, _> = parent.collect();
-    let is_named = |name: &str| more.iter().any(|other| other == name) && !is_secret(name, "");
+    let is_named =
+        |name: &str| more.iter().any(|other| other == name) && !is_secret_name_or_value(name, "");
     let passes = |name: &str, value: &str| {
-        is_allowed(name) && !is_secret(name, value) || is_named(name) && !is_secret(name, "")
+        is_allowed(name) && !is_secret_name_or_value(name, value)
+            || is_named(name) && !is_secret_name_or_value(name, "")
     };
     let passed = parent.iter().filter(|(name, value)| passes(name, value));
     let mut env: BTreeMap<_, _> =
@@ -225,8 +228,8 @@ pub fn own_env() -> impl Iterator<Item = (String, String)> {
 /// `/proc/PID/environ`. After the call, this file contains only the allowed variables. Moreover,
 /// only root can read or debug the memory of this process, and a crash writes no core dump. The
 /// function does nothing outside Linux, or if the process has several threads.
-pub fn hide_own_env() -> bool {
-    hidden::hide_variables(|name| str::from_utf8(name).is_ok_and(is_allowed))
+pub fn hide_env_from_other_processes() -> bool {
+    hidden::hide_from_other_processes(|name| str::from_utf8(name).is_ok_and(is_allowed))
 }
 
 fn is_allowed(name: &str) -> bool {
@@ -235,15 +238,15 @@ fn is_allowed(name: &str) -> bool {
         false => *listed == name,
     };
     let prefixed = ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    (ALLOWED_VARIABLES.iter().any(is_one) || prefixed) && !is_secret(name, "")
+    (ALLOWED_VARIABLES.iter().any(is_one) || prefixed) && !is_secret_name_or_value(name, "")
 }
 
 /// Returns whether a variable is a secret: its name looks like a secret, e.g. `OPENAI_API_KEY`, or
-/// its value is a URL with a password. [`base_env`] never passes a secret. [`base_env_with`] passes
-/// a listed variable whose value is a URL with a password, but never a variable whose name looks
-/// like a secret.
+/// its value is a URL with a password. [`base_env`] never passes a secret.
+/// [`base_env_with_allowed_names`] passes a listed variable whose value is a URL with a password,
+/// but never a variable whose name looks like a secret.
 #[must_use]
-pub fn is_secret(name: &str, value: &str) -> bool {
+pub fn is_secret_name_or_value(name: &str, value: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     SECRET_WORDS.iter().any(|word| upper.contains(word))
         || SECRET_ENDS.iter().any(|end| upper.ends_with(end) || upper == end[1..])
@@ -265,7 +268,7 @@ pub fn url_password(url: &str) -> Option<&str> {
 /// Returns the secrets in the value of an HTTP header: the value, and the credentials without their
 /// scheme if the value has the form `SCHEME CREDENTIALS` (RFC 9110, section 11.4), e.g. `Bearer
 /// TOKEN`. A program may show the credentials alone.
-pub fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
+pub fn secrets_in_http_header_value(value: &str) -> impl Iterator<Item = &str> {
     let parts = value.trim().split_once(char::is_whitespace);
     let credentials = parts.map(|(_scheme, credentials)| credentials.trim_start());
     std::iter::once(value).chain(credentials)
@@ -326,7 +329,7 @@ mod tests {
             ("proxy:3128", false),
         ] {
             assert_eq!(env(&[("HTTP_PROXY", url)]).contains_key("HTTP_PROXY"), !is_secret, "{url}");
-            assert_eq!(super::is_secret("X", url), is_secret, "{url}");
+            assert_eq!(is_secret_name_or_value("X", url), is_secret, "{url}");
         }
         assert_eq!(url_password("http://ada:p@w@proxy/x"), Some("p@w"));
     }
@@ -347,7 +350,7 @@ mod tests {
         };
         assert_eq!(own(&env(&parent), "0"), expected("1"));
         let parent = parent.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let env = base_env_with(parent.into_iter(), &["GIT_CONFIG_COUNT".to_owned()]);
+        let env = base_env_with_allowed_names(parent.into_iter(), &["GIT_CONFIG_COUNT".to_owned()]);
         assert_eq!(own(&env, "1"), expected("2"));
         assert_eq!((&*env["GIT_CONFIG_KEY_0"], &*env["GIT_CONFIG_VALUE_0"]), ("user.name", "Ada"));
     }
@@ -365,7 +368,7 @@ mod tests {
         let parent =
             ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "OTHER"].map(|name| (name.into(), "x".into()));
         let more = ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "NOT_THERE"].map(String::from);
-        let env = base_env_with(parent.into_iter(), &more);
+        let env = base_env_with_allowed_names(parent.into_iter(), &more);
         assert_eq!((&*env["HTTPS_PROXY"], &*env["TERM"]), ("x", "xterm-256color"));
         // `PATH`, and the settings for git.
         assert_eq!(env.len(), FIXED_VARIABLES.len() + 2 + 3, "{env:?}");
@@ -380,7 +383,7 @@ mod tests {
             ("Digest a=1, b=2", &["Digest a=1, b=2", "a=1, b=2"]),
             ("", &[""]),
         ] {
-            assert_eq!(header_secrets(value).collect::<Vec<_>>(), expected);
+            assert_eq!(secrets_in_http_header_value(value).collect::<Vec<_>>(), expected);
         }
     }
 

@@ -20,10 +20,10 @@ mod tree;
 /// The token that cancels a command; a re-export of tokio-util's type.
 pub use tokio_util::sync::CancellationToken;
 
-pub use output::{OutputPiece, binary_kind, escapes, record, text};
+pub use output::{OutputBytesOrGap, binary_kind, escapes, record, text};
 pub use run::{
     CommandExit, CommandInput, ExitCause, ResourceUsage, ShellCommand, SpawnError, Streams,
-    WindowSize, has_helper, run_command, run_if_command_helper, run_recorded,
+    WindowSize, has_helper, run_command, run_command_and_record, run_if_command_helper,
 };
 #[cfg(unix)]
 pub use run::{PipedCommand, PipedProgram, PipedStreams};

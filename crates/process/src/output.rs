@@ -11,7 +11,7 @@ pub use self::binary::binary_kind;
 
 /// A piece of a command's output for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputPiece<'a> {
+pub enum OutputBytesOrGap<'a> {
     /// Bytes that the command wrote.
     Bytes(&'a [u8]),
     /// Number of bytes that are omitted here, because output arrived faster than the display shows

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, MAX_DRAIN_BYTES, REAP_DEADLINE};
 use crate::output::record::Recording;
-use crate::output::{OutputPiece, channel};
+use crate::output::{OutputBytesOrGap, channel};
 use crate::program::{ProgramExit, Supervision};
 use crate::sandbox::CommandSandbox;
 use crate::tree::{self, ProcessTree};
@@ -241,9 +241,10 @@ pub fn has_helper() -> bool {
 /// Runs a command to its end and passes on its output as the output arrives.
 ///
 /// - `output` receives the raw bytes in order. Lines of terminal output end in `\r\n` and may
-///   contain colours and cursor movements; [`plain_text`](crate::text::plain_text) converts such
-///   output to text. While `output` runs, a bounded amount of output is buffered; the command
-///   blocks when the buffer is full.
+///   contain colours and cursor movements;
+///   [`terminal_output_to_text`](crate::text::terminal_output_to_text) converts such output to
+///   text. While `output` runs, a bounded amount of output is buffered; the command blocks when the
+///   buffer is full.
 /// - The call ends after the shell has exited. Processes that are still running receive a hangup
 ///   from the terminal, and have a moment to exit. After that moment they are killed, regardless of
 ///   their session. With a [helper](has_helper), only processes of another user can outlive the
@@ -262,13 +263,13 @@ pub fn has_helper() -> bool {
 /// ```
 /// # #[cfg(unix)]
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// use callboard_process::{ShellCommand, env, run_command, text::plain_text};
+/// use callboard_process::{ShellCommand, env, run_command, text::terminal_output_to_text};
 /// let env = env::base_env(env::own_env());
 /// let command = ShellCommand::new("echo on stage; exit 3", std::env::temp_dir(), env);
 /// let mut output = Vec::new();
 /// let collect = |chunk: &[u8]| output.extend_from_slice(chunk);
 /// let exit = run_command(command, Default::default(), collect).await?;
-/// assert_eq!((plain_text(&output).as_str(), exit.code), ("on stage\n", Some(3)));
+/// assert_eq!((terminal_output_to_text(&output).as_str(), exit.code), ("on stage\n", Some(3)));
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
@@ -288,7 +289,7 @@ pub async fn run_command(
         None,
         None,
         cancel,
-        ignore_omitted_pieces(output),
+        adapt_bytes_callback_to_pieces(output),
         ready,
     )
     .await
@@ -296,20 +297,20 @@ pub async fn run_command(
 
 /// Adapts a callback for bytes to a callback for output pieces. Unrecorded output never has omitted
 /// bytes.
-fn ignore_omitted_pieces(
+fn adapt_bytes_callback_to_pieces(
     mut output: impl FnMut(&[u8]) + Send,
-) -> impl FnMut(OutputPiece<'_>) + Send {
-    move |piece: OutputPiece<'_>| match piece {
-        OutputPiece::Bytes(bytes) => output(bytes),
-        OutputPiece::Omitted(_) => {}
+) -> impl FnMut(OutputBytesOrGap<'_>) + Send {
+    move |piece: OutputBytesOrGap<'_>| match piece {
+        OutputBytesOrGap::Bytes(bytes) => output(bytes),
+        OutputBytesOrGap::Omitted(_) => {}
     }
 }
 
 /// Runs a command as [`run_command`] does, and records all of its output.
 ///
 /// - The display may skip output. If a command writes more than 32 KiB in 25 ms, `output` receives
-///   the beginning, a [count](OutputPiece::Omitted) of the omitted bytes, and the end. The command
-///   does not wait for the display.
+///   the beginning, a [count](OutputBytesOrGap::Omitted) of the omitted bytes, and the end. The
+///   command does not wait for the display.
 /// - After each chunk, the call awaits `ready`. Until `ready` resolves, no output is read, and the
 ///   command waits.
 /// - `input` is connected to the command's terminal while the command runs, if the terminal is
@@ -318,12 +319,12 @@ fn ignore_omitted_pieces(
 ///
 /// # Errors
 /// Returns [`SpawnError`] if nothing was started.
-pub async fn run_recorded(
+pub async fn run_command_and_record(
     command: ShellCommand,
     cancel: CancellationToken,
     recording: Arc<Recording>,
     input: Option<CommandInput>,
-    output: impl FnMut(OutputPiece<'_>) + Send,
+    output: impl FnMut(OutputBytesOrGap<'_>) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<CommandExit, SpawnError> {
     run_supervised(command, tree::best_supervision(), Some(recording), input, cancel, output, ready)
@@ -336,7 +337,7 @@ async fn run_supervised(
     recording: Option<Arc<Recording>>,
     input: Option<CommandInput>,
     cancel: CancellationToken,
-    mut output: impl FnMut(OutputPiece<'_>) + Send,
+    mut output: impl FnMut(OutputBytesOrGap<'_>) + Send,
     mut ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<CommandExit, SpawnError> {
     let begun = Instant::now();
@@ -391,9 +392,9 @@ async fn run_supervised(
 /// Ends all processes of a program. The kernel may be unable to end a process, e.g. one that waits
 /// for a dead network disk. The call then returns after a time limit.
 async fn end_processes(tree: &Arc<ProcessTree>) {
-    drop(running::signal_tree(tree, ProcessTree::terminate).await);
+    drop(running::signal_tree_without_blocking(tree, ProcessTree::terminate).await);
     sleep(KILL_GRACE).await;
-    drop(running::signal_tree(tree, ProcessTree::kill).await);
+    drop(running::signal_tree_without_blocking(tree, ProcessTree::kill).await);
     sleep(REAP_DEADLINE).await;
     tree.kill_helper();
 }
@@ -414,7 +415,7 @@ fn command_exit(ended: ProgramExit, end: ExitCause, begun: Instant) -> CommandEx
 
 /// Passes on the remaining output. More output arrives only if an escaped process still writes to
 /// the terminal. A deadline limits the wait for a recording on a disk that does not respond.
-async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiece<'_>)) {
+async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputBytesOrGap<'_>)) {
     let deadline = Instant::now() + KILL_DEADLINE;
     let mut left = MAX_DRAIN_BYTES;
     while left > 0

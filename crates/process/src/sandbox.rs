@@ -26,7 +26,7 @@ impl CommandSandbox {
 
     /// Lets the command share a network. The network must exist while the command runs.
     #[must_use]
-    pub fn with_network(self, network: impl Into<Option<NetworkHandle>>) -> Self {
+    pub fn with_shared_network(self, network: impl Into<Option<NetworkHandle>>) -> Self {
         Self { network: network.into(), ..self }
     }
 }

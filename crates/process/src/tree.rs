@@ -33,11 +33,11 @@ use std::process::{Child, Command, Stdio};
 use callboard_text::path_text;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
 
-use self::group::ShellProcessGroup;
+use self::group::LeaderAndDescendants;
 pub(crate) use self::helper::run_if_command_helper;
 pub(crate) use self::streams::{
-    ChildOutput, OutputReader, StopReadOnDrop, TerminalWriter, open_output, open_socket,
-    terminal_writer,
+    ChildStdio, OutputReader, StopReadOnDrop, TerminalWriter, open_output,
+    open_socket_and_error_pipe, terminal_writer,
 };
 use crate::program::{
     COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioLayout, Supervision, refuse_sandbox,
@@ -57,7 +57,7 @@ pub(crate) fn best_supervision() -> Supervision {
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
     /// The process group whose leader is the program or its helper.
-    group: ShellProcessGroup,
+    group: LeaderAndDescendants,
     helper: Option<helper::HelperSocket>,
     /// Path of the program's terminal, if it has one.
     terminal: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub(crate) struct ExitWaiter {
     report_reader: Option<helper::HelperReportReader>,
     /// The program's end of the terminal. It is held open until the exit, because a command may
     /// close its terminal and open it again.
-    _end: Option<ChildOutput>,
+    _end: Option<ChildStdio>,
 }
 
 /// Starts a program in a new session.
@@ -79,14 +79,14 @@ pub(crate) struct ExitWaiter {
 /// the kernel kills the program.
 pub(crate) fn start(
     program: &SpawnSpec<'_>,
-    end: ChildOutput,
+    end: ChildStdio,
     supervision: Supervision,
 ) -> io::Result<(ProcessTree, ExitWaiter)> {
     let terminal = end.terminal.clone();
     let explain = |error| explain_start_error(error, program.cwd);
     if supervision == Supervision::Helper {
         let (child, link, told) = helper::start_helper(program, end).map_err(explain)?;
-        let group = ShellProcessGroup::new(&child, program.command_id);
+        let group = LeaderAndDescendants::new(&child, program.command_id);
         let tree = ProcessTree { group, helper: Some(link), terminal };
         return Ok((tree, ExitWaiter { child, report_reader: Some(told), _end: None }));
     }
@@ -109,7 +109,7 @@ pub(crate) fn start(
     // notice that the program has closed its streams.
     drop(command);
     let child = child.map_err(explain)?;
-    let group = ShellProcessGroup::new(&child, program.command_id);
+    let group = LeaderAndDescendants::new(&child, program.command_id);
     let end = terminal.is_some().then_some(end);
     Ok((
         ProcessTree { group, helper: None, terminal },
@@ -149,7 +149,7 @@ impl ProcessTree {
 
     /// Returns whether a helper signals the processes on request. Without a helper, the processes
     /// are searched for, which takes some milliseconds.
-    pub(crate) fn can_signal_directly(&self) -> bool {
+    pub(crate) fn can_signal_without_search(&self) -> bool {
         self.helper.is_some()
     }
 
@@ -161,7 +161,8 @@ impl ProcessTree {
         }
     }
 
-    /// Kills all processes; [`wait_and_reap`](Self::wait_and_reap) waits for them.
+    /// Kills all processes; [`wait_and_end_left_overs`](Self::wait_and_end_left_overs) waits for
+    /// them.
     pub(crate) fn kill(&self) {
         match &self.helper {
             Some(helper) => {
@@ -192,13 +193,16 @@ impl ProcessTree {
     /// [`LEFT_OVER_GRACE`]: crate::limits::LEFT_OVER_GRACE
     /// [`KILL_GRACE`]: crate::limits::KILL_GRACE
     /// [`KILL_DEADLINE`]: crate::limits::KILL_DEADLINE
-    pub(crate) fn wait_and_reap(&self, mut waiter: ExitWaiter) -> io::Result<ProgramExit> {
+    pub(crate) fn wait_and_end_left_overs(
+        &self,
+        mut waiter: ExitWaiter,
+    ) -> io::Result<ProgramExit> {
         match waiter.report_reader.take().and_then(helper::HelperReportReader::read_report) {
             Some(ended) => {
                 self.group.reap_leader(&mut waiter.child);
                 ended.map_err(io::Error::other)
             }
-            None => match self.group.wait_and_reap(&mut waiter.child) {
+            None => match self.group.wait_and_end_left_overs(&mut waiter.child) {
                 // The helper exited by itself without a report, so it exited before it could start
                 // the program.
                 ended if self.helper.is_some() && ended.code.is_some() => {
@@ -233,7 +237,7 @@ fn set_up_child(layout: StdioLayout) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        helper::close_on_exec();
+        helper::close_other_descriptors_on_exec();
     }
     Ok(())
 }
@@ -251,9 +255,9 @@ fn reset_ignored_signals() {
 /// signal handlers, so started programs keep the default action.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 pub(crate) fn ignore_file_size_signal() {
-    extern "C" fn ignore_signal(_: libc::c_int) {}
+    extern "C" fn empty_signal_handler(_: libc::c_int) {}
     // SAFETY: the handler does nothing, which is safe in every context.
-    unsafe { libc::signal(libc::SIGXFSZ, ignore_signal as *const () as libc::sighandler_t) };
+    unsafe { libc::signal(libc::SIGXFSZ, empty_signal_handler as *const () as libc::sighandler_t) };
 }
 
 #[expect(unsafe_code, reason = "no safe interface has it")]

@@ -45,13 +45,13 @@ struct ShellProcess {
 /// A handle that waits for the exit of a [`ProcessTree`].
 pub(crate) struct ExitWaiter {
     child: Box<dyn Child + Send + Sync>,
-    _end: ChildOutput,
+    _end: ChildStdio,
 }
 
 /// Starts a program.
 pub(crate) fn start(
     program: &SpawnSpec<'_>,
-    end: ChildOutput,
+    end: ChildStdio,
     _: Supervision,
 ) -> io::Result<(ProcessTree, ExitWaiter)> {
     refuse_sandbox(program)?;
@@ -73,7 +73,7 @@ impl ProcessTree {
         false
     }
 
-    pub(crate) fn can_signal_directly(&self) -> bool {
+    pub(crate) fn can_signal_without_search(&self) -> bool {
         true
     }
 
@@ -91,7 +91,10 @@ impl ProcessTree {
 
     pub(crate) fn kill_helper(&self) {}
 
-    pub(crate) fn wait_and_reap(&self, mut waiter: ExitWaiter) -> io::Result<ProgramExit> {
+    pub(crate) fn wait_and_end_left_overs(
+        &self,
+        mut waiter: ExitWaiter,
+    ) -> io::Result<ProgramExit> {
         let status = waiter.child.wait().ok();
         let mut shell = lock(&self.shell);
         shell.gone = true;
@@ -101,12 +104,12 @@ impl ProcessTree {
 }
 
 /// The program's end of the terminal.
-pub(crate) struct ChildOutput(Box<dyn SlavePty + Send>);
+pub(crate) struct ChildStdio(Box<dyn SlavePty + Send>);
 
 /// Opens a terminal for output.
 pub(crate) fn open_output(
     layout: StdioLayout,
-) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
+) -> io::Result<(OutputReader, StopReadOnDrop, ChildStdio)> {
     let size = match layout {
         StdioLayout::Terminal { cols, rows, .. } => PtySize { cols, rows, ..PtySize::default() },
         StdioLayout::Pipe | StdioLayout::Socket => PtySize::default(),
@@ -116,7 +119,7 @@ pub(crate) fn open_output(
     Ok((
         OutputReader(reader),
         StopReadOnDrop { master: Mutex::new(pair.master) },
-        ChildOutput(pair.slave),
+        ChildStdio(pair.slave),
     ))
 }
 

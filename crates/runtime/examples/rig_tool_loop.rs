@@ -111,7 +111,7 @@ pub(crate) fn agent(
             async move |request: v1::NewSessionRequest, responder, client| {
                 let (session, can) = (Session::new(request.cwd), Default::default());
                 let session = ClientSession::builder("rig", session, &can, client);
-                new.get_or_init(|| session.with_counters(counters.clone()).open());
+                new.get_or_init(|| session.with_transport_counters(counters.clone()).open());
                 responder.respond(v1::NewSessionResponse::new("rig"))
             },
             acp::on_receive_request!(),

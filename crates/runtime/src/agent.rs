@@ -35,12 +35,12 @@ use crate::commands::{SlashCommand, SlashCommands};
 use crate::limits;
 use crate::model_catalogue::{BuiltInModels, ModelCatalogue};
 use crate::permission::OfferedRuleScopes;
-use crate::permission_mode::{PermissionMode, PolicySource, RestoredMode};
+use crate::permission_mode::{PermissionMode, PolicySource, RestoredModeLimit};
 use crate::rewind::RewindSessionRequest;
 use crate::rule_store::FileRuleStore;
 use crate::secrets::LiveSecrets;
 use crate::session_archive::SessionRetention;
-use crate::stored_sessions::StoredSessions;
+use crate::stored_sessions::LazySessionStore;
 
 use self::connection::Connection;
 use self::stored::RestoreRequest;
@@ -72,10 +72,10 @@ pub struct CodingAgent {
     env_pass: Vec<String>,
     /// Tools that replace the built-in tools.
     registry: Option<Registry>,
-    tools: Arc<OnceLock<SessionTools>>,
+    tools: Arc<OnceLock<SharedToolsAndEnv>>,
     counters: Option<Arc<TransportCounters>>,
     policy_source: PolicySource,
-    restored_mode: RestoredMode,
+    restored_mode: RestoredModeLimit,
     rules: Option<Arc<dyn RuleStore>>,
     offered_scopes: OfferedRuleScopes,
     authenticator: Option<Arc<dyn Authenticator>>,
@@ -88,7 +88,7 @@ pub struct CodingAgent {
     /// Files and folders whose changes need permission in every mode.
     guarded_paths: Vec<PathBuf>,
     commands: SlashCommands,
-    stored: Option<StoredSessions>,
+    stored: Option<LazySessionStore>,
     retention: Option<SessionRetention>,
     /// Text that says what the user can do if no sandbox works. `None` if commands run without a
     /// sandbox.
@@ -106,7 +106,7 @@ pub struct CodingAgent {
 /// The tools and the environment of every session. Both are created for the first session, so that
 /// the answer to `initialize` does not wait for them.
 #[derive(Clone)]
-struct SessionTools {
+struct SharedToolsAndEnv {
     registry: Registry,
     env: Arc<BTreeMap<String, String>>,
 }
@@ -131,7 +131,7 @@ impl CodingAgent {
             tools: Arc::default(),
             counters: None,
             policy_source: PolicySource::Mode(PermissionMode::default()),
-            restored_mode: RestoredMode::default(),
+            restored_mode: RestoredModeLimit::default(),
             rules: None,
             offered_scopes: OfferedRuleScopes::default(),
             authenticator: None,
@@ -240,7 +240,7 @@ impl CodingAgent {
         + Sync
         + 'static,
     ) -> Self {
-        Self { stored: Some(StoredSessions::new(open)), ..self }
+        Self { stored: Some(LazySessionStore::new(open)), ..self }
     }
 
     /// Removes stored sessions that exceed the limits of age or total size, together with their
@@ -280,7 +280,7 @@ impl CodingAgent {
 
     /// Sets the stream to which commands write their output.
     #[must_use]
-    pub fn with_command_output(self, command_output: CommandOutputStream) -> Self {
+    pub fn with_command_output_stream(self, command_output: CommandOutputStream) -> Self {
         Self { command_output, ..self }
     }
 
@@ -292,13 +292,13 @@ impl CodingAgent {
 
     /// Sets the initial mode of sessions; clients may choose another.
     #[must_use]
-    pub fn with_mode(self, mode: PermissionMode) -> Self {
+    pub fn with_initial_mode(self, mode: PermissionMode) -> Self {
         Self { policy_source: PolicySource::Mode(mode), ..self }
     }
 
     /// Sets which mode a stored session gets when it is continued.
     #[must_use]
-    pub fn with_restored_mode(self, restored_mode: RestoredMode) -> Self {
+    pub fn with_restored_mode(self, restored_mode: RestoredModeLimit) -> Self {
         Self { restored_mode, ..self }
     }
 
@@ -311,7 +311,7 @@ impl CodingAgent {
     }
 
     /// Passes these environment variables to commands too, except variables whose names [look like
-    /// a secret](callboard_process::env::is_secret).
+    /// a secret](callboard_process::env::is_secret_name_or_value).
     #[must_use]
     pub fn with_env_pass(self, names: Vec<String>) -> Self {
         Self { env_pass: names, tools: Arc::default(), ..self }
@@ -321,30 +321,30 @@ impl CodingAgent {
     /// command replaces a command of the same name, even a built-in one. Menus and `/help` list the
     /// command.
     #[must_use]
-    pub fn with_command(mut self, command: SlashCommand) -> Self {
+    pub fn with_slash_command(mut self, command: SlashCommand) -> Self {
         self.commands.add_or_replace(command);
         self
     }
 
     /// Removes a slash command by its name, such as `undo`.
     #[must_use]
-    pub fn without_command(mut self, name: &str) -> Self {
+    pub fn without_slash_command(mut self, name: &str) -> Self {
         self.commands.remove(name);
         self
     }
 
     /// Returns whether a prompt is a slash command that the agent itself answers.
     #[must_use]
-    pub fn is_command(&self, prompt: &str) -> bool {
+    pub fn is_slash_command(&self, prompt: &str) -> bool {
         self.commands.find_command(prompt).is_some()
     }
 
-    fn session_tools(&self) -> SessionTools {
+    fn shared_tools_and_env(&self) -> SharedToolsAndEnv {
         let build = || {
             let registry = self.registry.clone().unwrap_or_else(|| self.builtin_registry());
             let env = self.env.iter().cloned();
-            let env = callboard_process::env::base_env_with(env, &self.env_pass);
-            SessionTools { registry, env: Arc::new(env) }
+            let env = callboard_process::env::base_env_with_allowed_names(env, &self.env_pass);
+            SharedToolsAndEnv { registry, env: Arc::new(env) }
         };
         self.tools.get_or_init(build).clone()
     }
@@ -365,7 +365,7 @@ impl CodingAgent {
         registry.add_web_tools(self.web_search.clone());
         // Without a state folder, replaced file contents are not stored.
         if self.state.is_none()
-            && let Some(undo) = registry.for_role(ToolRole::Undo)
+            && let Some(undo) = registry.spec_for_role(ToolRole::Undo)
         {
             registry.retain(|spec| spec.name != undo.name);
         }
@@ -488,20 +488,20 @@ impl ConnectTo<Client> for CodingAgent {
             )
             .on_receive_request(
                 async move |request: LoadSessionRequest, responder, client| {
-                    load.begin_restore(request.into(), responder, client)
+                    load.spawn_restore(request.into(), responder, client)
                 },
                 on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: ResumeSessionRequest, responder, client| {
-                    resume.begin_restore(request.into(), responder, client)
+                    resume.spawn_restore(request.into(), responder, client)
                 },
                 on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: ForkSessionRequest, responder, client| {
                     let request = RestoreRequest::for_fork(request, &fork.agent.meta_key);
-                    fork.begin_restore(request, responder, client)
+                    fork.spawn_restore(request, responder, client)
                 },
                 on_receive_request!(),
             )
@@ -547,9 +547,9 @@ pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
     CodingAgent { counters, ..agent }.connect_to(transport).await
 }
 
-/// Logs the client, and begins to search for a working sandbox. Both take longer than the response to
-/// `initialize`, so they begin 1 ms later, when it is usually written. If the client opens a session
-/// before, the search begins with the session.
+/// Logs the client, and begins to search for a working sandbox. Both take longer than the response
+/// to `initialize`, so they begin 1 ms later, when it is usually written. If the client opens a
+/// session before, the search begins with the session.
 async fn log_client_and_probe_sandbox(request: InitializeRequest, has_sandbox: bool) {
     tokio::time::sleep(limits::RESPONSE_WRITE_TIME).await;
     if has_sandbox {

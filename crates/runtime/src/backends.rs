@@ -8,7 +8,7 @@ mod text_files;
 use acp_connection::ClientRequestError;
 use acp_tools::ClientError;
 
-pub(crate) use server_requests::ServerRequests;
+pub(crate) use server_requests::ServerRequestHandler;
 pub(crate) use terminals::ClientTerminals;
 pub(crate) use text_files::ClientTextFiles;
 

@@ -35,7 +35,7 @@ use crate::usage_totals::UsageTotals;
 /// let ticket = SlashCommand::new("ticket", "open a ticket", |command| {
 ///     Box::pin(async move { format!("Opened: {}", command.arguments) })
 /// });
-/// // For `CodingAgent::with_command`.
+/// // For `CodingAgent::with_slash_command`.
 /// let ticket = ticket.with_hint("TITLE");
 /// ```
 #[derive(Clone)]
@@ -49,7 +49,7 @@ pub struct SlashCommand {
     run: Arc<CommandFn>,
 }
 
-type CommandFn = dyn for<'a> Fn(CommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync;
+type CommandFn = dyn for<'a> Fn(SlashCommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync;
 
 impl SlashCommand {
     /// Creates a command from its name (without the slash), a short description, and a function
@@ -59,7 +59,7 @@ impl SlashCommand {
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
-        run: impl for<'a> Fn(CommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync + 'static,
+        run: impl for<'a> Fn(SlashCommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name: name.into(),
@@ -84,7 +84,7 @@ impl SlashCommand {
     }
 
     /// Lists the command only in sessions that are stored.
-    fn with_storage(self) -> Self {
+    fn with_storage_required(self) -> Self {
         Self { needs_storage: true, ..self }
     }
 
@@ -132,7 +132,7 @@ impl SlashCommands {
     }
 
     /// If the session is not stored, removes the commands that need a stored session.
-    pub(crate) fn retain_for_session(&mut self, is_stored: bool) {
+    pub(crate) fn remove_needing_storage_unless(&mut self, is_stored: bool) {
         Arc::make_mut(&mut self.0).retain(|command| is_stored || !command.needs_storage);
     }
 
@@ -174,7 +174,7 @@ impl SlashCommands {
 /// The input of a slash command: its arguments, and the session in which it is used.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct CommandContext<'a> {
+pub struct SlashCommandContext<'a> {
     /// The text after the command's name, without surrounding white space.
     pub arguments: &'a str,
     /// The calls, the rules and the usage of the session.
@@ -199,8 +199,8 @@ pub struct CommandContext<'a> {
     pub(crate) prompt: u32,
 }
 
-impl<'a> CommandContext<'a> {
-    /// Creates the context of a command in a turn; [`run_command`] finds the command.
+impl<'a> SlashCommandContext<'a> {
+    /// Creates the context of a command in a turn; [`run_slash_command`] finds the command.
     pub(crate) fn new(
         turn: Turn<'a>,
         options: &'a Arc<SessionOptions>,
@@ -227,9 +227,9 @@ impl<'a> CommandContext<'a> {
     }
 }
 
-impl fmt::Debug for CommandContext<'_> {
+impl fmt::Debug for SlashCommandContext<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("CommandContext");
+        let mut shown = formatter.debug_struct("SlashCommandContext");
         shown.field("arguments", &self.arguments).finish_non_exhaustive()
     }
 }
@@ -242,7 +242,10 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
 /// Runs the slash command that a prompt names, and returns the command's answer. The future must be
 /// awaited to its end, even after a cancel, so that the command's own tool call can end first.
 /// After a cancel, the future ends soon.
-pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Option<String> {
+pub(crate) async fn run_slash_command(
+    prompt: &str,
+    asked: SlashCommandContext<'_>,
+) -> Option<String> {
     let (command, arguments) = asked.commands.find_command(prompt)?;
     let saved = async || match asked.rule_persister {
         Some(keeper) => asked.cancel.run_until_cancelled(keeper.save_pending_changes()).await,
@@ -253,7 +256,7 @@ pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Opti
     if saved().await.is_none() {
         return Some("Cancelled before it began.".to_owned());
     }
-    let mut said = (command.run)(CommandContext { arguments, ..asked }).await;
+    let mut said = (command.run)(SlashCommandContext { arguments, ..asked }).await;
     if let Some(Err(error)) = saved().await {
         said.push_str(&format!("\nThe stored rules could not be changed: {error}"));
     }

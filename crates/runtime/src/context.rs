@@ -32,7 +32,7 @@ pub(crate) use compaction::{CompactionCause, CompactionOutcome, Compactor};
 use file_versions::FileVersions;
 pub(crate) use file_versions::KnownFile;
 use instructions::ProjectInstructions;
-pub(crate) use read_rules::ImplicitReadRules;
+pub(crate) use read_rules::ImplicitReadChecker;
 
 use crate::blocking::spawn_blocking_exclusive;
 use crate::limits;
@@ -124,7 +124,7 @@ impl WorkspaceContext {
     pub(crate) fn new(context: &Context, now: SystemTime) -> Self {
         let workspace = context.workspace.clone();
         let has_sandbox = matches!(*context.isolation, CommandIsolation::Sandbox(_));
-        let date = callboard_text::utc_date(now).into();
+        let date = callboard_text::format_utc_date(now).into();
         let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
         let (hints, prompt) = (Arc::default(), Arc::default());
         let left_prompts = Arc::new(AtomicU32::new(u32::MAX));
@@ -144,7 +144,7 @@ impl WorkspaceContext {
     }
 
     /// Sets the hints on how to use the tools well, which are part of the system prompt.
-    pub(crate) fn with_hints(self, hints: Vec<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_tool_hints(self, hints: Vec<Cow<'static, str>>) -> Self {
         Self { hints: hints.into(), ..self }
     }
 
@@ -153,7 +153,7 @@ impl WorkspaceContext {
     pub(crate) fn with_known_files(self, files: Vec<KnownFile>, prompts: u32) -> Self {
         let mut versions = FileVersions::from_known_files(files);
         // The session may be a copy that contains only the first prompts of another session.
-        versions.mark_forgotten_after(prompts);
+        versions.forget_versions_after_prompt(prompts);
         let known = TrackedFiles { versions, ..TrackedFiles::default() };
         let has_restored = Arc::new(AtomicBool::new(!known.versions.is_empty()));
         Self { known: Arc::new(tokio::sync::Mutex::new(known)), has_restored, ..self }
@@ -161,10 +161,10 @@ impl WorkspaceContext {
 
     /// Marks the files that the model of a stored session knows as read in the workspace. Does
     /// nothing after the first call.
-    pub(crate) async fn mark_restored_files(&self) {
+    pub(crate) async fn mark_restored_files_as_read(&self) {
         if self.has_restored.swap(false, Ordering::Relaxed) {
             let mark = |known: &mut TrackedFiles, workspace: &Workspace| {
-                known.versions.mark_restored_as_read(workspace);
+                known.versions.mark_unchanged_restored_as_read(workspace);
             };
             self.run_blocking_on_files(mark).await;
         }
@@ -231,7 +231,7 @@ impl WorkspaceContext {
     }
 
     /// Starts to record the versions of the noted files.
-    pub(crate) fn start_recording_noted_files(&self) {
+    pub(crate) fn record_noted_files_in_background(&self) {
         let context = self.clone();
         drop(tokio::spawn(async move { context.record_noted_files().await }));
     }
@@ -260,7 +260,7 @@ impl WorkspaceContext {
         &self,
         window: u64,
         secrets: Secrets,
-        rules: ImplicitReadRules,
+        rules: ImplicitReadChecker,
     ) -> Vec<ChatMessage> {
         let room =
             window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_WINDOW_DIVISOR;
@@ -295,7 +295,7 @@ impl WorkspaceContext {
 
     /// Sets the number of the prompt in which the model reads and changes files from now on.
     pub(crate) fn begin_prompt(&self, number: u32) {
-        self.workspace.begin_prompt(number);
+        self.workspace.set_prompt_number(number);
         self.prompt.store(number, Ordering::Relaxed);
     }
 
@@ -326,7 +326,7 @@ impl WorkspaceContext {
             known.forget_removed_prompts(&left_prompts);
             let noted = std::mem::take(&mut lock(&pending).files);
             for file in noted {
-                known.record_file_for_model(&workspace, &file.path, file.known_since);
+                known.record_noted_file(&workspace, &file.path, file.known_since);
             }
             look(known, &workspace);
         };
@@ -347,17 +347,12 @@ impl TrackedFiles {
     /// If prompts were removed since the last call, removes the file versions of these prompts.
     fn forget_removed_prompts(&mut self, left_prompts: &AtomicU32) {
         let left = left_prompts.swap(u32::MAX, Ordering::Relaxed);
-        self.versions.mark_forgotten_after(left);
+        self.versions.forget_versions_after_prompt(left);
     }
 
     /// Records a file. `known_since` is the prompt in which the model read or wrote the file, or
     /// `None` if the model does not know its content.
-    fn record_file_for_model(
-        &mut self,
-        workspace: &Workspace,
-        file: &Path,
-        known_since: Option<u32>,
-    ) {
+    fn record_noted_file(&mut self, workspace: &Workspace, file: &Path, known_since: Option<u32>) {
         self.instructions.record_touched_file(workspace, file);
         if let Some(prompt) = known_since {
             self.versions.record_current_version(workspace, file, prompt);
@@ -392,7 +387,11 @@ mod tests {
                 // The future is dropped at once, as if the turn were cancelled.
                 assert!(
                     surroundings
-                        .take_context_messages(0, Secrets::default(), ImplicitReadRules::default())
+                        .take_context_messages(
+                            0,
+                            Secrets::default(),
+                            ImplicitReadChecker::default()
+                        )
                         .now_or_never()
                         .is_none()
                 );
@@ -404,7 +403,7 @@ mod tests {
             assert!(is_free, "all threads hang");
             assert_eq!(
                 surroundings
-                    .take_context_messages(0, Secrets::default(), ImplicitReadRules::default())
+                    .take_context_messages(0, Secrets::default(), ImplicitReadChecker::default())
                     .await
                     .len(),
                 0

@@ -93,7 +93,7 @@ impl ErrorReason {
 /// Creates an error with a reason. The text is converted to one line that begins with a capital
 /// letter and has no invisible characters.
 pub(crate) fn error_with_reason(reason: ErrorReason, message: &str) -> Error {
-    acp_transport::jsonrpc_error(reason.code(), reason.as_str(), message)
+    acp_transport::jsonrpc_error_with_reason(reason.code(), reason.as_str(), message)
 }
 
 /// Returns the error for parameters that do not match the method, or that name an object that does
@@ -211,7 +211,7 @@ pub(crate) fn too_many_opening_error() -> Error {
 }
 
 /// Returns the error for a request to open a session that is already open on this connection.
-pub(crate) fn session_open_error() -> Error {
+pub(crate) fn already_open_on_connection_error() -> Error {
     let message = "The session is open on this connection; close it first";
     error_with_reason(ErrorReason::SessionHeld, message)
 }

@@ -37,10 +37,10 @@ mod usage_totals;
 pub use agent::{CodingAgent, serve};
 pub use authenticator::Authenticator;
 pub use blocking::spawn_blocking_exclusive;
-pub use commands::{CommandContext, SlashCommand};
+pub use commands::{SlashCommand, SlashCommandContext};
 pub use limits::MAX_CATALOGUE_CHOICES;
 pub use model_catalogue::{BuiltInModels, ModelCatalogue, ModelChoice};
-pub use permission_mode::{PermissionMode, RestoredMode};
+pub use permission_mode::{PermissionMode, RestoredModeLimit};
 pub use rule_store::FileRuleStore;
 pub use secrets::LiveSecrets;
 pub use session_archive::{

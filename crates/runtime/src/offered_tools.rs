@@ -13,7 +13,7 @@ use acp_mcp::{
 use acp_tools::{Context, LiveTools, Registry};
 use agent_client_protocol::v1::schema::{ClientCapabilities, McpServer};
 use callboard_models::{TokenUsage, ToolSpec};
-use callboard_process::env::{header_secrets, is_secret};
+use callboard_process::env::{is_secret_name_or_value, secrets_in_http_header_value};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::SERVER_NOTICE_DELAY;
@@ -37,7 +37,7 @@ pub(crate) struct OfferedTools {
 }
 
 /// The servers that start with a session.
-pub(crate) struct ServerStarts {
+pub(crate) struct ServerStartSettings {
     pub(crate) configs: Vec<McpServerConfig>,
     /// The name and the version of the agent.
     pub(crate) agent: (String, String),
@@ -55,11 +55,11 @@ impl OfferedTools {
     /// Starts the servers of a session, and adds their tools.
     pub(crate) fn start_servers(
         self,
-        starts: ServerStarts,
+        starts: ServerStartSettings,
         context: &Context,
         client: &ClientSession,
     ) -> Self {
-        let ServerStarts { configs, agent: (name, version), first_prompt_wait } = starts;
+        let ServerStartSettings { configs, agent: (name, version), first_prompt_wait } = starts;
         if configs.is_empty() {
             return self;
         }
@@ -69,7 +69,7 @@ impl OfferedTools {
         let sandbox = ServerSandbox::new(isolation.clone(), workspace.clone(), session);
         let live_tools = LiveTools::default();
         let agent = (&*name, &*version);
-        let capabilities = mcp_capabilities(client.capabilities());
+        let capabilities = mcp_client_capabilities(client.capabilities());
         let servers = McpServers::start(
             configs,
             folders,
@@ -106,7 +106,7 @@ impl OfferedTools {
     /// specifications are cached until the tools change.
     pub(crate) fn specs(&self) -> Arc<[ToolSpec]> {
         let mut specs = lock(&self.specs);
-        let generation = self.registry.generation();
+        let generation = self.registry.live_tools_generation();
         match &*specs {
             Some((of, specs)) if *of == generation => specs.clone(),
             _ => {
@@ -126,13 +126,13 @@ impl OfferedTools {
     }
 
     /// Adds the tokens of the model's reply to a request of an MCP server.
-    pub(crate) fn add_usage(&self, usage: &TokenUsage) {
+    pub(crate) fn add_sampling_usage(&self, usage: &TokenUsage) {
         lock(&self.usage).push(*usage);
     }
 
-    /// Returns the tokens that [`add_usage`](Self::add_usage) added since the last call of this
-    /// method.
-    pub(crate) fn take_usage(&self) -> Vec<TokenUsage> {
+    /// Returns the tokens that [`add_usage`](Self::add_sampling_usage) added since the last call of
+    /// this method.
+    pub(crate) fn take_sampling_usage(&self) -> Vec<TokenUsage> {
         std::mem::take(&mut *lock(&self.usage))
     }
 
@@ -158,13 +158,17 @@ impl OfferedTools {
             () = cancel.cancelled() => {}
             () = show_waiting => {}
         }
-        servers.announce_late_starts();
+        servers.enable_late_start_notices();
         servers.take_notices().into_iter().for_each(&show);
     }
 
     /// Before a request to the model, waits briefly for new tool lists of servers that have changed
-    /// their lists, and for servers that are connected again. Returns the notices about servers for the user.
-    pub(crate) async fn settle_servers(&self, cancel: &CancellationToken) -> Vec<String> {
+    /// their lists, and for servers that are connected again. Returns the notices about servers for
+    /// the user.
+    pub(crate) async fn wait_for_changed_tool_lists(
+        &self,
+        cancel: &CancellationToken,
+    ) -> Vec<String> {
         let Some(servers) = &self.servers else { return Vec::new() };
         let _is_cancelled = cancel.run_until_cancelled(servers.wait_changes_listed()).await;
         servers.take_notices()
@@ -172,7 +176,7 @@ impl OfferedTools {
 }
 
 /// Returns the kinds of server requests that this client allows the agent to answer.
-fn mcp_capabilities(capabilities: &ClientCapabilities) -> McpClientCapabilities {
+fn mcp_client_capabilities(capabilities: &ClientCapabilities) -> McpClientCapabilities {
     let elicitation = capabilities.elicitation.as_ref();
     McpClientCapabilities::default()
         .with_forms(elicitation.is_some_and(|it| it.form.is_some()))
@@ -181,7 +185,7 @@ fn mcp_capabilities(capabilities: &ClientCapabilities) -> McpClientCapabilities 
 }
 
 fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
-    let specs = registry.iter().map(|tool| {
+    let specs = registry.definitions_for_model().map(|tool| {
         ToolSpec::new(
             tool.spec.name.into_owned(),
             tool.spec.description.into_owned(),
@@ -200,14 +204,15 @@ pub(crate) fn server_configs(
 ) -> (Vec<McpServerConfig>, Vec<String>) {
     let looks_secret = |name: &str, value: &str| {
         let name = name.replace('-', "_");
-        is_secret(&name, value) || name.to_ascii_lowercase().ends_with("authorization")
+        is_secret_name_or_value(&name, value)
+            || name.to_ascii_lowercase().ends_with("authorization")
     };
     let (mut configs, mut notices) = (Vec::new(), Vec::new());
     for server in servers {
         match server {
             McpServer::Stdio(server) => {
                 let secret = server.env.iter().filter(|it| looks_secret(&it.name, &it.value));
-                secret.for_each(|it| secrets.add_temporary(&it.value));
+                secret.for_each(|it| secrets.add_evictable(&it.value));
                 let env = server.env.into_iter().map(|it| (it.name, it.value)).collect();
                 let command = server.command.to_string_lossy().into_owned();
                 let transport = McpTransport::Stdio { command, args: server.args, env, cwd: None };
@@ -216,8 +221,8 @@ pub(crate) fn server_configs(
             McpServer::Http(server) => {
                 let headers = server.headers.iter();
                 let secret = headers.filter(|it| looks_secret(&it.name, &it.value));
-                let values = secret.flat_map(|it| header_secrets(&it.value));
-                values.for_each(|value| secrets.add_temporary(value));
+                let values = secret.flat_map(|it| secrets_in_http_header_value(&it.value));
+                values.for_each(|value| secrets.add_evictable(value));
                 let headers = server.headers.into_iter().map(|it| (it.name, it.value)).collect();
                 let transport = McpTransport::Http { url: server.url, headers };
                 configs.push(McpServerConfig::new(server.name, transport));
@@ -263,7 +268,7 @@ mod tests {
     fn the_key_of_each_new_session_is_redacted() {
         let secrets =
             LiveSecrets::from_env([("API_KEY".to_owned(), "of-the-environment".to_owned())]);
-        secrets.add("of-the-configuration");
+        secrets.add_permanent("of-the-configuration");
         for number in 0..50 {
             let key = format!("{number:04}{}", "x".repeat(1496));
             drop(server_configs(with_header("X-Api-Key", &key), &secrets));

@@ -154,7 +154,7 @@ impl SessionOptions {
             OptionChange::None => self.advertise_changes_and_answer(&mut lock(&self.state), by),
             OptionChange::Mode(mode) => self.set_mode(mode, by),
             OptionChange::Effort(effort) => self.set_effort(effort, by),
-            OptionChange::Model(name) => drop(tokio::spawn(self.set_model(name, by))),
+            OptionChange::Model(name) => drop(tokio::spawn(self.open_and_set_model(name, by))),
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl SessionOptions {
         let mut state = lock(&self.state);
         state.selection.set_mode(mode);
         let policy = mode.policy(&self.folders);
-        self.handle.update(|session, _| session.set_policy(policy));
+        self.handle.update(|session, _| session.replace_policy(policy));
         self.advertise_changes_and_answer(&mut state, by);
     }
 
@@ -181,7 +181,7 @@ impl SessionOptions {
     /// # Errors
     /// Returns the reason why the model cannot be opened. The client's request is answered with an
     /// error that contains the same reason.
-    pub(crate) fn set_model(
+    pub(crate) fn open_and_set_model(
         self: &Arc<Self>,
         name: String,
         by: ChangeOrigin,

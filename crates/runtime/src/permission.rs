@@ -53,12 +53,12 @@ impl PermissionSetup {
         workspace: &Workspace,
     ) -> Option<Arc<dyn RuleStore>> {
         let folders: Vec<_> = workspace.folders().map(Path::to_owned).collect();
-        session.set_policy(self.policy_source.policy(&folders));
+        session.replace_policy(self.policy_source.policy(&folders));
         if self.asks_rejection_reason {
             session.enable_rejection_reason_requests();
         }
         match self.restored {
-            Ok(Some(restored)) => restored.restore(session, workspace),
+            Ok(Some(restored)) => restored.restore_if_same_folders(session, workspace),
             Ok(None) => {}
             Err(error) => session.add_loaded_rules(Err(error)),
         }
@@ -120,15 +120,15 @@ impl RulePersister {
         let keeper = self.clone();
         // The changes were removed from the session. A separate task saves them, so that they are
         // not lost if this future is dropped.
-        let saved = tokio::spawn(async move { keeper.save_changes_in_order().await }).await;
+        let saved = tokio::spawn(async move { keeper.save_pending_changes_in_order().await }).await;
         saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }
 
-    async fn save_changes_in_order(&self) -> Result<(), RuleStoreError> {
+    async fn save_pending_changes_in_order(&self) -> Result<(), RuleStoreError> {
         let _one = self.saving.lock().await;
         let mut saved = Ok(());
         for change in self.handle.update(|session, _| session.take_rule_changes()) {
-            if let Err(error) = self.save_change(change.clone()).await {
+            if let Err(error) = self.save_change_to_store(change.clone()).await {
                 tracing::warn!(%error, "a rule cannot be saved");
                 self.handle.update(|session, _| session.limit_unsaved_rule_to_session(change));
                 saved = Err(error);
@@ -140,7 +140,7 @@ impl RulePersister {
     /// Waits until the remembered rules are saved, because a session that begins after the end of
     /// this turn must already use these rules. After [`limits::RULES_SAVE_TIMEOUT`], the method
     /// returns, and the save continues.
-    pub(crate) async fn save_within_timeout(self: &Arc<Self>) {
+    pub(crate) async fn save_and_wait_until_timeout(self: &Arc<Self>) {
         if tokio::time::timeout(limits::RULES_SAVE_TIMEOUT, self.save_pending_changes())
             .await
             .is_err()
@@ -149,7 +149,7 @@ impl RulePersister {
         }
     }
 
-    async fn save_change(&self, change: RuleChange) -> Result<(), RuleStoreError> {
+    async fn save_change_to_store(&self, change: RuleChange) -> Result<(), RuleStoreError> {
         let (store, root) = (self.store.clone(), self.root.clone());
         let saved =
             tokio::task::spawn_blocking(move || store.save_rule_changes(&root, &[change])).await;

@@ -113,7 +113,7 @@ impl PermissionMode {
 /// The mode of a stored session that a process continues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum RestoredMode {
+pub enum RestoredModeLimit {
     /// The stored mode, or the initial mode of the agent if the stored mode allows more.
     #[default]
     AtMostInitial,

@@ -22,7 +22,7 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
 ///
 /// Returns an error if the path is not a folder, if another user can change the folder, or if its
 /// metadata cannot be read.
-fn check_folder_is_private(folder: &Path) -> io::Result<bool> {
+fn check_folder_only_user_writes(folder: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(folder) {
         Ok(found) if found.is_dir() => check_only_user_can_write(&found).map(|()| true),
         Ok(_) => Err(io::Error::other("it is not a folder")),
@@ -35,14 +35,14 @@ fn check_folder_is_private(folder: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// Returns the errors of [`check_folder_is_private`] and [`open_if_only_user_writes`]. Also returns
-/// an error if the file has more than `max` bytes.
-pub(crate) fn read_private_file(
+/// Returns the errors of [`check_folder_only_user_writes`] and [`open_if_only_user_writes`]. Also
+/// returns an error if the file has more than `max` bytes.
+pub(crate) fn read_if_only_user_writes(
     folder: &Path,
     path: &Path,
     max: u64,
 ) -> io::Result<Option<Vec<u8>>> {
-    if !check_folder_is_private(folder)? {
+    if !check_folder_only_user_writes(folder)? {
         return Ok(None);
     }
     open_if_only_user_writes(path)?.map(|file| read_within_limit(file, max)).transpose()
@@ -56,7 +56,7 @@ pub(crate) fn read_private_file(
 /// Returns an error if another user can change the folder, or can change or read the file. Also
 /// returns an error if the file has more than `max` bytes, or cannot be opened or read.
 pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
-    if !check_folder_is_private(folder)? {
+    if !check_folder_only_user_writes(folder)? {
         return Ok(None);
     }
     let Some(file) = open_if_only_user_writes(path)? else { return Ok(None) };
@@ -75,7 +75,8 @@ pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Opti
 /// Returns an error if the file is not a regular file, or if a user other than this user and root
 /// can change it. Also returns an error if the file has more than `max` bytes, or cannot be opened
 /// or read. If the file or one of its folders is a link without a target, this is an error too,
-/// because the user has set up a file that is missing only now, e.g. on a drive that is not mounted.
+/// because the user has set up a file that is missing only now, e.g. on a drive that is not
+/// mounted.
 pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular_file_following_links(path) {
         Ok(file) => file,
@@ -179,7 +180,7 @@ pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
 /// If a folder for files that the user writes does not exist, creates the folder. Locks the folder
 /// against other processes that call this function. The lock is held until the returned file is
 /// dropped.
-pub fn lock_user_folder(folder: &Path) -> io::Result<File> {
+pub fn lock_folder_without_lock_file(folder: &Path) -> io::Result<File> {
     create_private_folder(folder)?;
     // The folder itself is locked, because a lock file would be an unexpected file in the user's
     // folder.
@@ -192,9 +193,9 @@ pub fn lock_user_folder(folder: &Path) -> io::Result<File> {
 
 /// Creates a folder if it does not exist, and locks it against other processes. The lock is held
 /// until the returned file is dropped.
-pub fn lock_folder(folder: &Path) -> io::Result<File> {
+pub fn lock_private_folder(folder: &Path) -> io::Result<File> {
     create_private_folder(folder)?;
-    check_folder_is_private(folder)?;
+    check_folder_only_user_writes(folder)?;
     let mut options = File::options();
     options.create(true).truncate(false).write(true);
     #[cfg(unix)]

@@ -13,10 +13,10 @@ use acp_tools::Workspace;
 use acp_tools::files::read::read_excerpt;
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
 use callboard_text::escape_invisible;
-use callboard_text::{base64_decoded_len, code_fence, head};
+use callboard_text::{base64_decoded_len, head, wrap_in_code_fence};
 use url::Url;
 
-use crate::context::ImplicitReadRules;
+use crate::context::ImplicitReadChecker;
 use crate::limits;
 
 /// Returns the text that the user typed, without attachments and links.
@@ -97,7 +97,11 @@ impl PartsBuilder<'_> {
     fn push_resource(&mut self, resource: EmbeddedResourceResource) {
         match resource {
             EmbeddedResourceResource::TextResourceContents(contents) => {
-                self.push_text(&format!("{}\n{}", contents.uri, code_fence("", &contents.text)));
+                self.push_text(&format!(
+                    "{}\n{}",
+                    contents.uri,
+                    wrap_in_code_fence("", &contents.text)
+                ));
             }
             EmbeddedResourceResource::BlobResourceContents(contents) => {
                 self.push_text(&format!("{}:", contents.uri));
@@ -183,7 +187,7 @@ pub(crate) struct LinkedFiles {
 pub(crate) async fn read_linked_files(
     blocks: &[ContentBlock],
     workspace: &Arc<Workspace>,
-    rules: ImplicitReadRules,
+    rules: ImplicitReadChecker,
 ) -> Option<LinkedFiles> {
     let links = blocks.iter().filter_map(|block| match block {
         ContentBlock::ResourceLink(link) => file_path_of_link(link),
@@ -193,13 +197,15 @@ pub(crate) async fn read_linked_files(
     if paths.is_empty() {
         return None;
     }
-    tokio::task::spawn_blocking(move || read_linked_paths(paths, &workspace, &rules)).await.ok()
+    tokio::task::spawn_blocking(move || read_linked_files_blocking(paths, &workspace, &rules))
+        .await
+        .ok()
 }
 
-fn read_linked_paths(
+fn read_linked_files_blocking(
     paths: Vec<PathBuf>,
     workspace: &Workspace,
-    rules: &ImplicitReadRules,
+    rules: &ImplicitReadChecker,
 ) -> LinkedFiles {
     let mut text = "Files that the prompt links to:".to_owned();
     let mut files = Vec::new();
@@ -218,7 +224,7 @@ fn read_linked_paths(
         };
         // Writing to a String cannot fail.
         let _ = match read {
-            Ok(lines) => write!(text, "\n\n{shown}\n{}", code_fence("", &lines)),
+            Ok(lines) => write!(text, "\n\n{shown}\n{}", wrap_in_code_fence("", &lines)),
             Err(why) => write!(text, "\n\n{shown} was not read: {why}"),
         };
     }

@@ -12,7 +12,8 @@ use acp_tools::{
     ToolOutput, ToolPreview, Workspace,
 };
 use acp_types::{
-    CallEndReason, Content, FileChange, Location, Operation, Plan, ToolCallReport, ToolKind,
+    CallEndReason, Content, FileChange, FileChangeOperation, Location, Plan, ToolCallReport,
+    ToolKind,
 };
 use agent_client_protocol::v1::schema::SessionId;
 use agent_client_protocol::{Error, JsonRpcRequest, JsonRpcResponse};
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::context::ImplicitReadRules;
+use crate::context::ImplicitReadChecker;
 use crate::errors;
 use crate::limits::{MAX_NAMED_PATHS, MAX_REWIND_DOCUMENTS};
 use crate::options::SessionOptions;
@@ -79,7 +80,7 @@ impl SessionRewind {
 
     /// Returns the changes that a rewind to the state before a prompt would make.
     pub(crate) async fn plan(&self, prompt: u32) -> Result<SessionRewindPlan, ToolError> {
-        let (files, first) = self.files_before(prompt).await?;
+        let (files, first) = self.plan_file_restoration(prompt).await?;
         let mut kept = files.kept().to_vec();
         // Earlier prompts have no undo data, because these data were removed or belong to another
         // session or folder.
@@ -96,7 +97,10 @@ impl SessionRewind {
     }
 
     /// Returns the changes of files, and the first prompt that has undo data.
-    async fn files_before(&self, prompt: u32) -> Result<(RewindPlan, Option<u32>), ToolError> {
+    async fn plan_file_restoration(
+        &self,
+        prompt: u32,
+    ) -> Result<(RewindPlan, Option<u32>), ToolError> {
         let workspace = self.workspace.clone();
         run_blocking(move || {
             let files = RewindPlan::before_prompt(&workspace, prompt)?;
@@ -111,12 +115,12 @@ impl SessionRewind {
     /// # Errors
     ///
     /// Returns an error if the mode or a rule denies one of the changes.
-    pub(crate) async fn checked_plan(
+    pub(crate) async fn plan_unless_denied(
         &self,
         prompt: u32,
         session: &SessionHandle,
         options: &SessionOptions,
-    ) -> Result<CheckedRewindPlan, Error> {
+    ) -> Result<PermittedRewindPlan, Error> {
         if !(1..=self.recording.prompt_count()).contains(&prompt) {
             return Err(errors::invalid_params_error(
                 "There is no such prompt; `/rewind` lists them",
@@ -131,18 +135,21 @@ impl SessionRewind {
             let why = format!("the mode `{}` or a rule denies a change of files", mode.id());
             return Err(errors::rewind_failed_error(&why));
         }
-        let (workspace, rules) = (self.workspace.clone(), ImplicitReadRules(rules));
+        let (workspace, rules) = (self.workspace.clone(), ImplicitReadChecker(rules));
         let check = move || {
             let paths = plan.changes().iter().flat_map(change_paths).map(Path::to_owned);
             let readable = paths.filter(|path| rules.permits_reading(&workspace, path)).collect();
-            Ok(CheckedRewindPlan { plan, readable })
+            Ok(PermittedRewindPlan { plan, readable })
         };
         run_blocking(check).await.map_err(|error| errors::rewind_failed_error(&error.to_string()))
     }
 
     /// Stores a copy of the first `keep` prompts, and returns its id.
-    pub(crate) async fn fork(&self, keep: u32) -> Result<SessionId, SessionStoreError> {
-        self.recording.fork(keep).await
+    pub(crate) async fn fork_first_prompts(
+        &self,
+        keep: u32,
+    ) -> Result<SessionId, SessionStoreError> {
+        self.recording.fork_first_prompts(keep).await
     }
 
     /// Restores the files and the history. If `is_in_prompt` is set, the newest prompt requested
@@ -161,7 +168,7 @@ impl SessionRewind {
         let mut finished = self.finished.clone().lock_owned().await;
         let run = tokio::spawn(async move {
             let report = plan.report(&this.workspace);
-            let outcome = this.restore(plan, is_in_prompt).await;
+            let outcome = this.restore_files_and_history(plan, is_in_prompt).await;
             let (rewound, plan, report, result) = match outcome {
                 Ok((rewound, plan)) => (Some(rewound), plan, Ok(report), Ok(())),
                 Err(error) => (None, None, Err(error.to_string()), Err(error)),
@@ -178,7 +185,7 @@ impl SessionRewind {
         self.finished.lock().await.take()
     }
 
-    async fn restore(
+    async fn restore_files_and_history(
         &self,
         plan: SessionRewindPlan,
         is_in_prompt: bool,
@@ -187,7 +194,8 @@ impl SessionRewind {
         // Check first that the stored history can be changed, so that the files are not restored
         // without the history.
         self.recording.committed_store().await.map_err(|error| store_error(&error))?;
-        let (plan, workspace) = (self.plan_before(prompt).await?, self.workspace.clone());
+        let (plan, workspace) =
+            (self.todo_plan_before_prompt(prompt).await?, self.workspace.clone());
         run_blocking(move || files.run(&workspace)).await?;
         let keep = prompt.saturating_sub(1);
         let rewound = self.recording.rewind(keep, is_in_prompt).await.map_err(|error| {
@@ -229,7 +237,7 @@ impl SessionRewind {
 
     /// Returns the plan that the client should show after a rewind. Returns `None` if the plan is
     /// the same as before.
-    async fn plan_before(&self, prompt: u32) -> Result<Option<Plan>, ToolError> {
+    async fn todo_plan_before_prompt(&self, prompt: u32) -> Result<Option<Plan>, ToolError> {
         let plans = ("plan", 0);
         let found =
             self.fold_stored_documents(plans, (None, false), move |(left, is_removed), at, it| {
@@ -258,7 +266,7 @@ impl SessionRewind {
             let mut load = store.begin_load(&session, RecordStream::Client, whole_bytes)?;
             let mut documents = 0;
             loop {
-                let page = store.next_page(&mut load)?;
+                let page = store.load_next_records(&mut load)?;
                 if page.is_empty() {
                     return Ok(Some(result));
                 }
@@ -284,13 +292,13 @@ impl SessionRewind {
 }
 
 /// A plan that no rule denies.
-pub(crate) struct CheckedRewindPlan {
+pub(crate) struct PermittedRewindPlan {
     plan: SessionRewindPlan,
     /// The files whose text the client may receive.
     readable: BTreeSet<PathBuf>,
 }
 
-impl CheckedRewindPlan {
+impl PermittedRewindPlan {
     pub(crate) fn response(&self) -> RewindSessionResponse {
         RewindSessionResponse::new(&self.plan, |path| self.readable.contains(path))
     }
@@ -313,7 +321,8 @@ impl SessionRewindPlan {
 
     /// Returns a note about commands whose changes are not recorded.
     fn unrecorded_note(&self) -> Option<Note> {
-        let titles = (!self.unrecorded.is_empty()).then(|| path_list_text(&self.unrecorded))?;
+        let titles =
+            (!self.unrecorded.is_empty()).then(|| comma_separated_with_limit(&self.unrecorded))?;
         Some(Note::new("rewind-unrecorded").with_text("commands", titles))
     }
 
@@ -322,8 +331,8 @@ impl SessionRewindPlan {
         let effects = self.changes().iter().flat_map(|change| {
             let path = change.path.clone();
             match &change.operation {
-                Operation::Delete => vec![Effect::Delete(path)],
-                Operation::Move { from } => {
+                FileChangeOperation::Delete => vec![Effect::Delete(path)],
+                FileChangeOperation::Move { from } => {
                     vec![Effect::Delete(from.clone()), Effect::Write(path)]
                 }
                 _ => vec![Effect::Write(path)],
@@ -341,10 +350,11 @@ impl SessionRewindPlan {
         );
         for (what, is_deleted) in [("Restored", false), ("Deleted", true)] {
             let changes = self.changes().iter();
-            let changes = changes.filter(|it| (it.operation == Operation::Delete) == is_deleted);
+            let changes =
+                changes.filter(|it| (it.operation == FileChangeOperation::Delete) == is_deleted);
             let paths: Vec<_> = changes.map(|change| workspace.display(&change.path)).collect();
             if !paths.is_empty() {
-                text.push_str(&format!("\n{what}: {}.", path_list_text(&paths)));
+                text.push_str(&format!("\n{what}: {}.", comma_separated_with_limit(&paths)));
             }
         }
         for note in self.files.mode_notes(workspace).iter().take(MAX_NAMED_PATHS) {
@@ -369,7 +379,7 @@ impl SessionRewindPlan {
     }
 }
 
-fn path_list_text(paths: &[String]) -> String {
+fn comma_separated_with_limit(paths: &[String]) -> String {
     let named = paths[..paths.len().min(MAX_NAMED_PATHS)].join(", ");
     match paths.len().checked_sub(MAX_NAMED_PATHS) {
         Some(more @ 1..) => format!("{named} and {more} more"),
@@ -380,7 +390,7 @@ fn path_list_text(paths: &[String]) -> String {
 /// Returns the path of a change, and the previous path of a moved file.
 fn change_paths(change: &FileChange) -> impl Iterator<Item = &Path> {
     let from = match &change.operation {
-        Operation::Move { from } => Some(from.as_path()),
+        FileChangeOperation::Move { from } => Some(from.as_path()),
         _ => None,
     };
     from.into_iter().chain([change.path.as_path()])
@@ -443,7 +453,7 @@ pub(crate) struct RewindSessionResponse {
     /// The files that are restored.
     files: Vec<RewoundFile>,
     /// The files that calls changed and that the rewind does not restore.
-    kept: Vec<KeptFileReason>,
+    kept: Vec<KeptFileWithReason>,
     /// Titles of commands whose changes are not recorded, and are therefore not undone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unrecorded: Vec<String>,
@@ -452,7 +462,7 @@ pub(crate) struct RewindSessionResponse {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct RewoundFile {
     path: String,
-    status: RewoundFileStatus,
+    status: RewoundFileChangeKind,
     /// The previous path, if the file is moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
@@ -464,7 +474,7 @@ struct RewoundFile {
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum RewoundFileStatus {
+enum RewoundFileChangeKind {
     Added,
     Modified,
     Deleted,
@@ -472,7 +482,7 @@ enum RewoundFileStatus {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptFileReason {
+struct KeptFileWithReason {
     path: String,
     /// The previous path, if the file is moved, alone or with its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -486,10 +496,10 @@ impl RewindSessionResponse {
     fn new(plan: &SessionRewindPlan, permits_reading: impl Fn(&Path) -> bool) -> Self {
         let files = plan.changes().iter().map(|change| {
             let (status, from) = match &change.operation {
-                Operation::Add => (RewoundFileStatus::Added, None),
-                Operation::Delete => (RewoundFileStatus::Deleted, None),
-                Operation::Move { from } => (RewoundFileStatus::Moved, Some(from)),
-                _ => (RewoundFileStatus::Modified, None),
+                FileChangeOperation::Add => (RewoundFileChangeKind::Added, None),
+                FileChangeOperation::Delete => (RewoundFileChangeKind::Deleted, None),
+                FileChangeOperation::Move { from } => (RewoundFileChangeKind::Moved, Some(from)),
+                _ => (RewoundFileChangeKind::Modified, None),
             };
             let is_shown = !change.hunks.is_empty() && change_paths(change).all(&permits_reading);
             RewoundFile {
@@ -499,7 +509,7 @@ impl RewindSessionResponse {
                 diff: is_shown.then(|| change.git_patch()),
             }
         });
-        let kept = plan.kept().iter().map(|kept| KeptFileReason {
+        let kept = plan.kept().iter().map(|kept| KeptFileWithReason {
             path: path_text(&kept.path).into_owned(),
             from: kept.from.as_deref().map(|from| path_text(from).into_owned()),
             why: kept.reason.to_string(),
@@ -511,13 +521,13 @@ impl RewindSessionResponse {
 
 /// The tool of `/rewind`. The tool is not offered to models. Each call requests permission, and the
 /// request shows the changes of files.
-pub(crate) struct RewindTool(pub(crate) SessionRewind);
+pub(crate) struct RewindCommandTool(pub(crate) SessionRewind);
 
-impl RewindTool {
+impl RewindCommandTool {
     pub(crate) const NAME: &'static str = "rewind";
 }
 
-/// The arguments of [`RewindTool`].
+/// The arguments of [`RewindCommandTool`].
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RewindArgs {
@@ -525,7 +535,7 @@ pub(crate) struct RewindArgs {
     prompt: u32,
 }
 
-impl Tool for RewindTool {
+impl Tool for RewindCommandTool {
     type Args = RewindArgs;
     type Plan = SessionRewindPlan;
 
@@ -543,7 +553,7 @@ impl Tool for RewindTool {
         args: &RewindArgs,
         context: &Context,
     ) -> Result<Vec<String>, ToolError> {
-        let (files, _) = self.0.files_before(args.prompt).await?;
+        let (files, _) = self.0.plan_file_restoration(args.prompt).await?;
         let paths = files.changes().iter().flat_map(change_paths);
         Ok(paths.map(|path| context.workspace.display(path)).collect())
     }
@@ -587,9 +597,9 @@ impl Tool for RewindTool {
     }
 }
 
-impl std::fmt::Debug for RewindTool {
+impl std::fmt::Debug for RewindCommandTool {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("RewindTool")
+        formatter.write_str("RewindCommandTool")
     }
 }
 

@@ -59,7 +59,7 @@ impl FileRuleStore {
     /// Reads the rules of a scope. If the file does not exist, returns no rules.
     fn read_rules(&self, scope: RuleScope, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
         let path = self.file_path(scope, root);
-        let text = private::read_private_file(&self.folder, &path, MAX_RULE_FILE_BYTES)
+        let text = private::read_if_only_user_writes(&self.folder, &path, MAX_RULE_FILE_BYTES)
             .map_err(|error| store_error(&path, &error))?;
         let Some(text) = text else { return Ok(Vec::new()) };
         let stored: RuleFile =
@@ -102,7 +102,7 @@ impl RuleStore for FileRuleStore {
     }
 
     fn save_rule_changes(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError> {
-        let _lock = private::lock_folder(&self.folder)
+        let _lock = private::lock_private_folder(&self.folder)
             .map_err(|error| store_error(&self.folder, &error))?;
         for scope in [RuleScope::Project, RuleScope::User] {
             let mut changes =

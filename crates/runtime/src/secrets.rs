@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
 
 use acp_lifecycle::{Secrets, SessionHandle};
-use callboard_process::env::{is_secret, url_password};
+use callboard_process::env::{is_secret_name_or_value, url_password};
 
 use crate::lock::lock;
 
@@ -49,11 +49,11 @@ impl LiveSecrets {
     /// Adds a secret that is used until the process ends, e.g. from the configuration. When this
     /// method returns, open sessions redact the secret. The caller must not hold the lock of a
     /// session.
-    pub fn add(&self, secret: &str) {
-        self.update(|known| {
+    pub fn add_permanent(&self, secret: &str) {
+        self.update_and_pass_to_sessions(|known| {
             if known.learnt.iter().all(|other| other != secret) {
                 known.learnt.push(secret.to_owned());
-                known.all = known.all.with_values([secret]);
+                known.all = known.all.with_added_values([secret]);
             }
         });
     }
@@ -61,19 +61,23 @@ impl LiveSecrets {
     /// Adds a secret that may be replaced, or is used by one session only, e.g. an access token. If
     /// there are too many, the [oldest are forgotten](Secrets::with_temporary_value). When this
     /// method returns, open sessions redact the secret.
-    pub fn add_temporary(&self, secret: &str) {
-        self.update(|known| known.all = known.all.with_temporary_value(secret));
+    pub fn add_evictable(&self, secret: &str) {
+        self.update_and_pass_to_sessions(|known| {
+            known.all = known.all.with_temporary_value(secret);
+        });
     }
 
     /// Records that a temporary secret was replaced by a newer one. If there are too many secrets,
-    /// it is [forgotten first](Secrets::with_replaced_value).
+    /// it is [forgotten first](Secrets::with_value_marked_oldest).
     pub fn mark_replaced(&self, secret: &str) {
-        self.update(|known| known.all = known.all.with_replaced_value(secret));
+        self.update_and_pass_to_sessions(|known| {
+            known.all = known.all.with_value_marked_oldest(secret);
+        });
     }
 
     /// Changes the secrets, and passes them to the open sessions. A renewed token may occur in the
     /// result of the call that renewed it, so the sessions must not receive it later.
-    fn update(&self, change: impl FnOnce(&mut KnownSecrets)) {
+    fn update_and_pass_to_sessions(&self, change: impl FnOnce(&mut KnownSecrets)) {
         change(&mut self.0.known.write().unwrap_or_else(PoisonError::into_inner));
         let open: Vec<_> = {
             let mut sessions = lock(&self.0.sessions);
@@ -100,7 +104,7 @@ fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
     let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
     let secret = |(name, value): (String, String)| match url_password(&value) {
         Some(password) => Some(password.to_owned()),
-        None => (is_secret(&name, "") && !is_path(&value)).then_some(value),
+        None => (is_secret_name_or_value(&name, "") && !is_path(&value)).then_some(value),
     };
     Secrets::new(env.into_iter().filter_map(secret))
 }

@@ -21,11 +21,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::backends::{ClientTerminals, ClientTextFiles, ServerRequests};
+use crate::backends::{ClientTerminals, ClientTextFiles, ServerRequestHandler};
 use crate::commands::SlashCommands;
 use crate::context::{KnownFile, WorkspaceContext};
 use crate::lock::lock;
-use crate::offered_tools::{OfferedTools, ServerStarts};
+use crate::offered_tools::{OfferedTools, ServerStartSettings};
 use crate::options::{ActiveOptions, OptionSelection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
 use crate::rewind::{RewindSessionResponse, SessionRewind};
@@ -56,7 +56,7 @@ pub(crate) struct Session {
 pub(crate) struct SessionSetup {
     pub(crate) selection: OptionSelection,
     pub(crate) tools: OfferedTools,
-    pub(crate) servers: ServerStarts,
+    pub(crate) servers: ServerStartSettings,
     pub(crate) context: Context,
     pub(crate) secrets: LiveSecrets,
     pub(crate) permission: PermissionSetup,
@@ -89,20 +89,20 @@ fn save_rules_after_answers(
 /// If the session is stored, records each item before the item is sent. Before an item that may
 /// follow a permission decision (a status of a call, or the response to a prompt), also records the
 /// decisions of the session.
-fn record_items(
+fn record_items_before_delivery(
     client: ClientSessionBuilder,
     recording: Option<Arc<SessionRecording>>,
     workspace: Arc<Workspace>,
 ) -> ClientSessionBuilder {
     let Some(recording) = recording else { return client };
-    let handle = client.handle().clone();
-    client.before_delivery(move |item| {
+    let handle = client.session_handle().clone();
+    client.with_before_delivery_hook(move |item| {
         let follows_decision = match item {
             OutboxItem::ToolCall(_, patch) => patch.status.is_some(),
             OutboxItem::PromptResponse(_) => true,
             _ => false,
         };
-        if follows_decision && !recording.is_replay() {
+        if follows_decision && !recording.is_paused_for_replay() {
             recording.record_permissions(
                 handle.update(|session, _| StoredPermissions::of_session(session, &workspace)),
             );
@@ -112,12 +112,16 @@ fn record_items(
 }
 
 /// Returns the function that records the chosen options, if the session is stored.
-fn record_options(recording: Option<Arc<SessionRecording>>) -> impl Fn(&ActiveOptions) {
+fn options_recorder(recording: Option<Arc<SessionRecording>>) -> impl Fn(&ActiveOptions) {
     move |options| recording.iter().for_each(|recording| recording.record_options(options))
 }
 
 /// Sets the secrets that are redacted in texts of the session, and the language of the texts.
-fn prepare_texts(core: &mut acp_lifecycle::Session, secrets: &LiveSecrets, tools: &OfferedTools) {
+fn set_secrets_and_locale(
+    core: &mut acp_lifecycle::Session,
+    secrets: &LiveSecrets,
+    tools: &OfferedTools,
+) {
     core.set_secrets(secrets.current());
     core.set_locale(tools.registry().locale());
 }
@@ -197,25 +201,26 @@ impl Session {
         let rewind = recording.clone().map(|recording| {
             SessionRewind::new(context.workspace.clone(), recording, prompt_count)
         });
-        commands.retain_for_session(rewind.is_some());
+        commands.remove_needing_storage_unless(rewind.is_some());
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
-        prepare_texts(&mut core, &secrets, &tools);
+        set_secrets_and_locale(&mut core, &secrets, &tools);
         let folders: Vec<_> = context.workspace.folders().map(Path::to_owned).collect();
         let store = permission.configure_session(&mut core, &context.workspace);
         let mut client = connect(core);
-        let handle = client.handle().clone();
+        let handle = client.session_handle().clone();
         let keeper = store.map(|store| Arc::new(RulePersister::new(handle.clone(), store, cwd)));
         if let Some(keeper) = &keeper {
             client = save_rules_after_answers(client, keeper.clone());
         }
-        let client = record_items(client, recording.clone(), context.workspace.clone()).open();
-        history.set_recording(recording.clone());
+        let workspace = context.workspace.clone();
+        let client = record_items_before_delivery(client, recording.clone(), workspace).open();
+        history.set_session_recording(recording.clone());
         // Start the servers after the rules are set, because the sandbox of the servers depends on
         // these rules.
         let tools = Arc::new(tools.start_servers(servers, &context, &client));
         let menu = command_menu(commands.clone(), tools.clone());
-        let record = record_options(recording.clone());
+        let record = options_recorder(recording.clone());
         let options = SessionOptions::new(selection, handle.clone(), menu, folders, record);
         let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);
         let terminals = ClientTerminals::for_client(&client).map(|own| Arc::new(own) as _);
@@ -232,13 +237,13 @@ impl Session {
             rewind: rewind.clone(),
         });
         let runner = PromptRunner {
-            _server_requests: ServerRequests::connect(&client, &options, &tools, &secrets),
+            _server_requests: ServerRequestHandler::connect(&client, &options, &tools, &secrets),
             options,
             commands,
             workspace_context: WorkspaceContext::new(&context, SystemTime::now())
                 .with_instructions(instructions)
                 .with_known_files(known_files, prompt_count)
-                .with_hints(tools.registry().hints()),
+                .with_tool_hints(tools.registry().hints()),
             tools,
             context: context.with_unsaved_text_backend(texts).with_terminal_backend(terminals),
             secrets: SessionSecrets::new(handle.clone(), &secrets),
@@ -247,7 +252,10 @@ impl Session {
             rule_persister: keeper,
             queue: session.queue.clone(),
             history,
-            earlier_calls: recording.as_ref().map(|it| it.earlier_calls()).unwrap_or_default(),
+            earlier_calls: recording
+                .as_ref()
+                .map(|it| it.recorded_tool_usage())
+                .unwrap_or_default(),
             recording,
             rewind,
             prompt_count,
@@ -282,7 +290,7 @@ impl Session {
             }
         };
         let open = self.client.open_prompt(responder);
-        let (turn, withdrawn) = (open.turn().id.clone(), open.request_cancellation().clone());
+        let (turn, withdrawn) = (open.turn().id.clone(), open.request_cancelled_signal().clone());
         let begins = CancellationToken::new();
         lock(&self.queue).prompts.push(QueuedPrompt { open, dequeued: begins.clone() });
         self.answer_waiting_prompt_on_cancel(turn.clone(), withdrawn, begins);
@@ -305,7 +313,7 @@ impl Session {
             }
             let withdrawn = lock(&waiting).take_prompt_of_turn(&turn);
             if let Some(QueuedPrompt { open, .. }) = withdrawn {
-                open.withdraw();
+                open.withdraw_and_respond();
             }
         }));
     }
@@ -341,7 +349,7 @@ impl Session {
     /// Goes back to the state before a prompt, after all waiting prompts are done. A dry run does
     /// not wait, and only returns what a rewind would change now. If the request is withdrawn
     /// before the changes begin, nothing is changed.
-    pub(crate) async fn rewind(
+    pub(crate) async fn rewind_to_before_prompt(
         &self,
         prompt: u32,
         is_dry_run: bool,
@@ -349,7 +357,8 @@ impl Session {
     ) -> Result<RewindSessionResponse> {
         let Some(rewind) = &self.rewind else { return Err(errors::sessions_not_stored_error()) };
         if is_dry_run {
-            let plan = rewind.checked_plan(prompt, self.client.handle(), &self.options).await?;
+            let plan =
+                rewind.plan_unless_denied(prompt, self.client.handle(), &self.options).await?;
             return Ok(plan.response());
         }
         let (answer, answered) = oneshot::channel();

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime};
 use acp_connection::UpdateEncoder;
 use acp_lifecycle::{Secrets, Session, Timestamp};
 use acp_store::{
-    NewSession, RecordStream, SessionFilter, SessionFolder, SessionPage, SessionStore,
+    NewSession, RecordStream, SessionCwdPaths, SessionFilter, SessionPage, SessionStore,
     SessionStoreError, SessionSummary,
 };
 use acp_tools::files::remove_files_of_session;
@@ -97,7 +97,7 @@ impl SessionArchive {
         cwd: Option<&Path>,
     ) -> impl Iterator<Item = Result<SessionSummary, SessionStoreError>> + use<> {
         let cwd = cwd.map(Path::to_owned);
-        SessionPages {
+        PagedSessions {
             store: self.store.clone(),
             cwd,
             page: Vec::new().into_iter(),
@@ -113,9 +113,12 @@ impl SessionArchive {
     ///
     /// Returns [`Unknown`](SessionArchiveError::Unknown) if no id has this beginning,
     /// [`Ambiguous`](SessionArchiveError::Ambiguous) if several ids have it, and
-    /// [`TooShort`](SessionArchiveError::TooShort) for a short beginning. Also returns errors of the
-    /// store.
-    pub fn find(&self, beginning: &str) -> Result<SessionSummary, SessionArchiveError> {
+    /// [`TooShort`](SessionArchiveError::TooShort) for a short beginning. Also returns errors of
+    /// the store.
+    pub fn find_by_id_prefix(
+        &self,
+        beginning: &str,
+    ) -> Result<SessionSummary, SessionArchiveError> {
         match self.store.summary(&SessionId::new(beginning)) {
             Err(SessionStoreError::UnknownSession(_)) => {}
             found => return Ok(found?),
@@ -167,7 +170,7 @@ impl SessionArchive {
         // If the folder does not exist, store the given path. The agent that opens the session
         // determines the canonical path later.
         let canonical = cwd.canonicalize().unwrap_or_else(|_gone| cwd.clone());
-        let copy = NewSession::new(id.clone(), SessionFolder { cwd, canonical });
+        let copy = NewSession::new(id.clone(), SessionCwdPaths { cwd, canonical });
         drop(self.store.fork(session, &copy, None, now)?);
         Ok(id)
     }
@@ -196,7 +199,7 @@ impl SessionArchive {
     /// # Errors
     ///
     /// Returns the errors of the store.
-    pub fn replay(
+    pub fn for_each_replayed_update(
         &self,
         session: &SessionSummary,
         capabilities: &ClientCapabilities,
@@ -210,7 +213,7 @@ impl SessionArchive {
         let mut load = self.store.begin_load(&session.id, RecordStream::Client, u64::MAX)?;
         let mut unread = 0;
         loop {
-            let page = self.store.next_page(&mut load)?;
+            let page = self.store.load_next_records(&mut load)?;
             if page.is_empty() {
                 return Ok(load.damaged + unread);
             }
@@ -229,7 +232,7 @@ impl SessionArchive {
 }
 
 /// The sessions of a list, which is read page by page.
-struct SessionPages {
+struct PagedSessions {
     store: Arc<dyn SessionStore>,
     cwd: Option<PathBuf>,
     page: std::vec::IntoIter<SessionSummary>,
@@ -237,7 +240,7 @@ struct SessionPages {
     next: Option<Option<String>>,
 }
 
-impl Iterator for SessionPages {
+impl Iterator for PagedSessions {
     type Item = Result<SessionSummary, SessionStoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {

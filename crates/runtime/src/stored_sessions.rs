@@ -34,7 +34,7 @@ type OpenStoreFn = dyn Fn() -> Result<Arc<dyn SessionStore>, SessionStoreError> 
 
 /// The store for the sessions of an agent. Clones share the same store.
 #[derive(Clone)]
-pub(crate) struct StoredSessions(Arc<LazyStore>);
+pub(crate) struct LazySessionStore(Arc<LazyStore>);
 
 struct LazyStore {
     open: Box<OpenStoreFn>,
@@ -48,7 +48,7 @@ pub(crate) struct OpenedStore {
     pub(crate) writer: StoreWriter,
 }
 
-impl StoredSessions {
+impl LazySessionStore {
     pub(crate) fn new(
         open: impl Fn() -> Result<Arc<dyn SessionStore>, SessionStoreError> + Send + Sync + 'static,
     ) -> Self {
@@ -74,7 +74,7 @@ impl StoredSessions {
     }
 }
 
-impl StoredSessions {
+impl LazySessionStore {
     /// Syncs the store to the disk, if it is open. Also empties a long write-ahead log of the
     /// store, because the next process would have to read this log first.
     pub(crate) async fn sync(&self) {
@@ -98,9 +98,9 @@ impl OpenedStore {
     }
 }
 
-impl fmt::Debug for StoredSessions {
+impl fmt::Debug for LazySessionStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("StoredSessions").finish_non_exhaustive()
+        formatter.debug_struct("LazySessionStore").finish_non_exhaustive()
     }
 }
 

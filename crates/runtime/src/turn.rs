@@ -29,7 +29,7 @@ mod updates;
 
 pub(crate) use history::{History, RestoredMessages};
 use reply::StreamedReply;
-pub(crate) use updates::{send_message, send_message_before_others, send_notice};
+pub(crate) use updates::{send_message, send_message_and_blank_line, send_notice_as_thought};
 
 /// The parts of a session that a turn needs.
 #[derive(Clone, Copy)]
@@ -59,8 +59,8 @@ pub(crate) async fn run_turn(
 ) -> TurnOutcome {
     let ending = run_request_loop(turn, history, blocks).await;
     // Reports late writes here, because this turn sends no later request that could report them.
-    updates::report_late_writes(&turn, history).await;
-    turn.tools.take_usage().iter().for_each(|usage| history.add_usage(usage));
+    updates::take_and_report_foreign_writes(&turn, history).await;
+    turn.tools.take_sampling_usage().iter().for_each(|usage| history.add_usage(usage));
     ending
 }
 
@@ -75,7 +75,7 @@ async fn run_request_loop(
     let parts = prompt::parts_from_blocks(blocks, &(turn.active_options)().capabilities);
     let is_text = parts.iter().all(|part| matches!(part, ContentPart::Text(_)));
     context::add_context_updates(&turn, history).await;
-    let prompt = history.push_message(ChatMessage::User(parts));
+    let prompt = history.push_message_within_limits(ChatMessage::User(parts));
     if turn.cancel.is_cancelled() {
         return Ok(StopReason::Cancelled);
     }
@@ -134,7 +134,7 @@ impl Turn<'_> {
                     return reply;
                 }
                 if let Some(notice) = omit_refused_images(error, history, &mut before_omission) {
-                    send_notice(self.handle, notice.to_owned());
+                    send_notice_as_thought(self.handle, notice.to_owned());
                     continue;
                 }
             }
@@ -151,7 +151,7 @@ impl Turn<'_> {
                     return reply;
                 }
             }
-            let Some(pause) = retry.next_retry_delay(error, reply.partial_output()) else {
+            let Some(pause) = retry.next_retry_delay(error, reply.shown_output_state()) else {
                 return reply;
             };
             updates::send_retry_notice(self.handle, error, pause);
@@ -188,12 +188,17 @@ impl Turn<'_> {
             return ControlFlow::Break(Ok(acp_stop_reason(stop)));
         }
         let made = calls.iter().map(|begun| begun.call.clone()).collect();
-        history.push_message(ChatMessage::Assistant { text, thought, calls: made, replay });
+        history.push_message_within_limits(ChatMessage::Assistant {
+            text,
+            thought,
+            calls: made,
+            replay,
+        });
         let left_out = left_out_calls_note(left_out);
-        left_out.iter().for_each(|words| send_notice(self.handle, words.clone()));
+        left_out.iter().for_each(|words| send_notice_as_thought(self.handle, words.clone()));
         history.queue_messages_to_store(self.handle);
         let (results, fault) = calls::run_calls(self, calls).await;
-        history.push_message(ChatMessage::ToolResults(results));
+        history.push_message_within_limits(ChatMessage::ToolResults(results));
         history.queue_messages_to_store(self.handle);
         left_out.iter().for_each(|words| history.push_note(words));
         match fault {
@@ -240,8 +245,9 @@ impl Turn<'_> {
         // The call runs in a separate task, so that a panic outside of the tool ends only this
         // call.
         let tool = self.tools.registry().prepare_call(name, args, self.context);
-        let ended =
-            tokio::spawn(execute_call(open, tool)).await.unwrap_or_else(|_| lost_call_outcome());
+        let ended = tokio::spawn(execute_call(open, tool))
+            .await
+            .unwrap_or_else(|_| panicked_call_outcome());
         if ended.ends_turn {
             // Cancel the other calls of the reply, so that they do not delay the end of the turn.
             self.cancel.cancel();
@@ -311,7 +317,7 @@ fn omit_refused_images(
     Some("The model refused the request; it is sent again without the images of this session.")
 }
 
-fn lost_call_outcome() -> CallOutcome {
+fn panicked_call_outcome() -> CallOutcome {
     let text = "The call was lost because of an internal error.";
     CallOutcome::new(Status::Cancelled, Some(CallEndReason::Dropped), text)
 }

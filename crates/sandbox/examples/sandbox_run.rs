@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use callboard_sandbox::{
-    CommandSession, Isolation, SandboxCommand, SandboxPolicy, probe_isolation,
+    Isolation, ProcessSession, SandboxCommand, SandboxPolicy, probe_isolation,
     run_if_sandbox_helper,
 };
 
@@ -15,9 +15,9 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         Some(_) => Isolation::Landlock,
         None => probe_isolation().isolation,
     };
-    let policy = SandboxPolicy::new(args.next());
+    let policy = SandboxPolicy::from_writable_folders(args.next());
     let program = args.next().ok_or("a program is missing")?;
-    let mut command = SandboxCommand::new(program, &policy, isolation, CommandSession::Inherited)?;
+    let mut command = SandboxCommand::new(program, &policy, isolation, ProcessSession::Inherited)?;
     command.args(args).envs(std::env::vars_os());
     let (status, _) = command.spawn()?.wait()?;
     Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1).into())

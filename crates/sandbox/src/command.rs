@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The session of processes to which a command belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum CommandSession {
+pub enum ProcessSession {
     /// The session and the process group of the caller.
     #[default]
     Inherited,
@@ -17,7 +17,7 @@ pub enum CommandSession {
 /// Actions of the helper after the command had ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct SandboxEnd {
+pub struct SandboxCleanupReport {
     /// Number of processes that were still running when the command ended, and that the helper
     /// therefore ended. Always 0 without a process namespace.
     pub left_over: usize,

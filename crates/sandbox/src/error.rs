@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// `main` has not called [`run_if_sandbox_helper`](crate::run_if_sandbox_helper). Call it first.
+    /// `main` has not called [`run_if_sandbox_helper`](crate::run_if_sandbox_helper). Call it
+    /// first.
     #[error(
         "the program does not support sandboxes: its main has not called run_if_sandbox_helper"
     )]

@@ -77,7 +77,7 @@ impl Display for Refusal {
 /// the user before it runs the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum IsolationGap {
+pub enum MissingGuarantee {
     /// The read-only path lies in a writable folder, and can be changed, replaced or created.
     ReadOnlyName(PathBuf),
     /// The read-only path lies in a writable folder and does not exist, and the policy asks for no
@@ -107,7 +107,7 @@ pub enum IsolationGap {
     ProcessLimit,
 }
 
-impl Display for IsolationGap {
+impl Display for MissingGuarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReadOnlyName(path) => {
@@ -144,14 +144,15 @@ impl IsolationProbe {
     ///
     /// The list does not contain the limits of every sandbox, which are in the crate's README.
     #[must_use]
-    pub fn gaps(&self, policy: &SandboxPolicy) -> Vec<IsolationGap> {
-        let writable: Vec<_> = policy.writable.iter().map(|path| resolve(path)).collect();
+    pub fn missing_guarantees(&self, policy: &SandboxPolicy) -> Vec<MissingGuarantee> {
+        let writable: Vec<_> =
+            policy.writable.iter().map(|path| canonicalize_existing_part(path)).collect();
         let in_writable = |path: &Path| {
             // If a read-only path is a link, the link itself is read-only too, so the place of the
             // link is also checked.
-            let link = path.parent().map(resolve).zip(path.file_name());
+            let link = path.parent().map(canonicalize_existing_part).zip(path.file_name());
             let link = link.map(|(folder, name)| folder.join(name));
-            let mut places = iter::once(resolve(path)).chain(link);
+            let mut places = iter::once(canonicalize_existing_part(path)).chain(link);
             places.any(|place| writable.iter().any(|folder| place.starts_with(folder)))
         };
         let names = policy.read_only.iter().filter(|name| in_writable(&name.path));
@@ -164,33 +165,33 @@ impl IsolationProbe {
                     name.missing == MissingName::Unprotected && fs::metadata(&name.path).is_err()
                 });
                 gaps.extend(
-                    unprotected.map(|name| IsolationGap::UnprotectedName(name.path.clone())),
+                    unprotected.map(|name| MissingGuarantee::UnprotectedName(name.path.clone())),
                 );
                 if self.landlock_abi < LANDLOCK_ABI_SOCKETS {
-                    gaps.push(IsolationGap::LaterSockets);
+                    gaps.push(MissingGuarantee::LaterSockets);
                 }
                 if policy.network == NetworkAccess::Host && !has_scopes {
-                    gaps.push(IsolationGap::AbstractSockets);
+                    gaps.push(MissingGuarantee::AbstractSockets);
                 }
                 let is_unlimited = self.is_root && self.kernel_version < PROCESS_IDS_PER_NAMESPACE;
                 if limits_processes && is_unlimited {
-                    gaps.push(IsolationGap::ProcessLimit);
+                    gaps.push(MissingGuarantee::ProcessLimit);
                 }
             }
             Isolation::Landlock => {
-                gaps.extend(names.map(|name| IsolationGap::ReadOnlyName(name.path.clone())));
+                gaps.extend(names.map(|name| MissingGuarantee::ReadOnlyName(name.path.clone())));
                 let masked = policy.masked.iter().filter(|path| in_writable(path)).cloned();
-                gaps.extend(masked.map(IsolationGap::MaskedName));
+                gaps.extend(masked.map(MissingGuarantee::MaskedName));
                 gaps.extend([
-                    IsolationGap::Metadata,
-                    IsolationGap::Processes,
-                    IsolationGap::ProcessList,
+                    MissingGuarantee::Metadata,
+                    MissingGuarantee::Processes,
+                    MissingGuarantee::ProcessList,
                 ]);
                 if !has_scopes {
-                    gaps.push(IsolationGap::Signals);
+                    gaps.push(MissingGuarantee::Signals);
                 }
                 if limits_processes && self.is_root {
-                    gaps.push(IsolationGap::ProcessLimit);
+                    gaps.push(MissingGuarantee::ProcessLimit);
                 }
             }
             Isolation::None => {}
@@ -200,7 +201,7 @@ impl IsolationProbe {
 }
 
 /// Resolves the links in a path as far as the path exists.
-fn resolve(path: &Path) -> PathBuf {
+fn canonicalize_existing_part(path: &Path) -> PathBuf {
     path.ancestors()
         .find_map(|folder| {
             Some(fs::canonicalize(folder).ok()?.join(path.strip_prefix(folder).ok()?))
@@ -219,7 +220,7 @@ pub(crate) const LANDLOCK_ABI_SOCKETS: u32 = 9;
 
 #[cfg(test)]
 mod tests {
-    use super::IsolationGap::{
+    use super::MissingGuarantee::{
         LaterSockets, MaskedName, Metadata, ProcessLimit, ProcessList, Processes, ReadOnlyName,
         Signals, UnprotectedName,
     };
@@ -229,7 +230,7 @@ mod tests {
 
     /// A policy with a name of each kind, inside and outside of its writable folder.
     fn policy(folder: &Path) -> SandboxPolicy {
-        let mut policy = SandboxPolicy::new([folder]);
+        let mut policy = SandboxPolicy::from_writable_folders([folder]);
         let names = [
             ("in/file", MissingName::Protected),
             ("in/folder", MissingName::Protected),
@@ -237,7 +238,7 @@ mod tests {
             ("out/unprotected", MissingName::Unprotected),
         ];
         let folder = folder.parent().unwrap();
-        let entry = |(name, missing)| policy::ReadOnlyName::new(folder.join(name), missing);
+        let entry = |(name, missing)| policy::ReadOnlyPath::new(folder.join(name), missing);
         policy.read_only = names.map(entry).into();
         policy.masked = ["in/secret", "out/secret"].map(|name| folder.join(name)).into();
         policy.limits.processes = Some(100);
@@ -254,7 +255,7 @@ mod tests {
         let folder = Path::new("/none");
         let policy = policy(&folder.join("in"));
         let path = |name: &str| folder.join(name);
-        let gaps = |probe: &IsolationProbe| probe.gaps(&policy);
+        let gaps = |probe: &IsolationProbe| probe.missing_guarantees(&policy);
 
         let mut namespaces = probe(Isolation::Namespaces, 8);
         let unprotected = UnprotectedName(path("in/unprotected"));
@@ -302,11 +303,11 @@ mod tests {
         symlink(path("project/target"), path("out/entry")).unwrap();
         let names = ["project/name", "project/out", "out/entry", "project/out/name"];
         let gaps = |writable: &str| {
-            let mut policy = SandboxPolicy::new([path(writable)]);
-            let entry = |name| policy::ReadOnlyName::new(path(name), MissingName::Protected);
+            let mut policy = SandboxPolicy::from_writable_folders([path(writable)]);
+            let entry = |name| policy::ReadOnlyPath::new(path(name), MissingName::Protected);
             policy.read_only = names.map(entry).into();
             policy.masked = vec![path("link/secret")];
-            let mut gaps = probe(Isolation::Landlock, 9).gaps(&policy);
+            let mut gaps = probe(Isolation::Landlock, 9).missing_guarantees(&policy);
             gaps.retain(|gap| matches!(gap, ReadOnlyName(_) | MaskedName(_)));
             gaps
         };
@@ -324,8 +325,8 @@ mod tests {
     #[test]
     fn name_that_exists_is_no_gap() {
         let file = std::env::current_exe().unwrap();
-        let mut policy = SandboxPolicy::new([file.parent().unwrap()]);
-        policy.read_only = vec![policy::ReadOnlyName::new(file, MissingName::Unprotected)];
-        assert_eq!(probe(Isolation::Namespaces, 9).gaps(&policy), []);
+        let mut policy = SandboxPolicy::from_writable_folders([file.parent().unwrap()]);
+        policy.read_only = vec![policy::ReadOnlyPath::new(file, MissingName::Unprotected)];
+        assert_eq!(probe(Isolation::Namespaces, 9).missing_guarantees(&policy), []);
     }
 }

@@ -21,15 +21,15 @@ mod policy;
 )]
 mod system;
 
-pub use command::{CommandSession, SandboxEnd};
+pub use command::{ProcessSession, SandboxCleanupReport};
 pub use error::{SandboxError, SetupFailure, SetupStep};
-pub use isolation::{Isolation, IsolationGap, IsolationProbe, Refusal};
+pub use isolation::{Isolation, IsolationProbe, MissingGuarantee, Refusal};
 pub use layer::{LayerContent, LayerEntry, LayerEntryKind};
 pub use policy::{
-    CopyOnWriteFolder, MissingName, NetworkAccess, ReadOnlyName, SandboxLimits, SandboxPolicy,
+    CopyOnWriteFolder, MissingName, NetworkAccess, ReadOnlyPath, SandboxLimits, SandboxPolicy,
 };
 pub use system::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
-    is_placeholder_at, probe_isolation, probe_preview, read_layer, remove_placeholders,
+    is_placeholder_at, probe_isolation, probe_preview, read_layer, remove_unused_placeholders,
     run_if_sandbox_helper,
 };

@@ -23,7 +23,7 @@ pub struct SandboxPolicy {
     pub writable: Vec<PathBuf>,
     /// Files and folders that the command must not change, replace or create, although they are in
     /// writable folders.
-    pub read_only: Vec<ReadOnlyName>,
+    pub read_only: Vec<ReadOnlyPath>,
     /// Files and folders that appear empty or absent. Paths that do not exist are ignored.
     #[serde(with = "paths")]
     pub masked: Vec<PathBuf>,
@@ -66,7 +66,7 @@ pub struct SandboxPolicy {
 
 impl SandboxPolicy {
     /// Creates a policy with writable folders and nothing else.
-    pub fn new(writable: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+    pub fn from_writable_folders(writable: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         Self { writable: writable.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 }
@@ -76,7 +76,7 @@ impl SandboxPolicy {
 /// If the path is a symbolic link, both the link and its target are read-only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct ReadOnlyName {
+pub struct ReadOnlyPath {
     /// Absolute path of the file or folder.
     #[serde(with = "path")]
     pub path: PathBuf,
@@ -84,7 +84,7 @@ pub struct ReadOnlyName {
     pub missing: MissingName,
 }
 
-impl ReadOnlyName {
+impl ReadOnlyPath {
     /// Creates an entry for a path.
     pub fn new(path: impl Into<PathBuf>, missing: MissingName) -> Self {
         Self { path: path.into(), missing }
@@ -274,8 +274,8 @@ mod tests {
     fn policy_survives_json_with_names_that_are_not_utf8() {
         use std::os::unix::ffi::OsStringExt as _;
         let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/p/\xff\n".to_vec()));
-        let mut policy = SandboxPolicy::new([odd.clone(), "/plain".into()]);
-        policy.read_only.push(ReadOnlyName::new(odd.join(".git"), MissingName::Protected));
+        let mut policy = SandboxPolicy::from_writable_folders([odd.clone(), "/plain".into()]);
+        policy.read_only.push(ReadOnlyPath::new(odd.join(".git"), MissingName::Protected));
         policy.home = Some(odd.clone());
         policy.tmp = Some(odd);
         let json = serde_json::to_string(&policy).unwrap();

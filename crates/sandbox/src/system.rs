@@ -32,7 +32,7 @@ pub use self::launch::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
 };
 pub use self::layer::read_layer;
-pub use self::placeholders::{is_placeholder_at, remove_placeholders};
+pub use self::placeholders::{is_placeholder_at, remove_unused_placeholders};
 pub use self::probe::{probe_isolation, probe_preview};
 use crate::error::{SetupFailure, SetupStep};
 

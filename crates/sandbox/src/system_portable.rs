@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{CommandSession, SandboxEnd};
+use crate::command::{ProcessSession, SandboxCleanupReport};
 use crate::error::{SandboxError, SetupFailure, SetupStep};
 use crate::isolation::{Isolation, IsolationProbe};
 use crate::layer::LayerContent;
@@ -28,7 +28,7 @@ impl SandboxCommand {
         _program: impl AsRef<OsStr>,
         _policy: &SandboxPolicy,
         _isolation: Isolation,
-        _session: CommandSession,
+        _session: ProcessSession,
     ) -> Result<Self, SandboxError> {
         Err(SandboxError::NoIsolation)
     }
@@ -50,12 +50,12 @@ impl SandboxCommand {
     ///
     /// # Errors
     /// Never returns, because the value cannot exist.
-    pub fn join(&mut self, _network: &NetworkHandle) -> io::Result<&mut Self> {
+    pub fn join_network(&mut self, _network: &NetworkHandle) -> io::Result<&mut Self> {
         match *self {}
     }
 
     /// Returns the command that starts the helper.
-    pub fn std(&mut self) -> &mut Command {
+    pub fn helper_command(&mut self) -> &mut Command {
         match *self {}
     }
 
@@ -72,7 +72,7 @@ impl SandboxCommand {
     /// # Errors
     /// Never returns, because the value cannot exist.
     #[cfg(unix)]
-    pub fn fork(
+    pub fn spawn_by_fork(
         self,
         _stdin: &std::os::fd::OwnedFd,
     ) -> Result<(u32, SandboxReports), SandboxError> {
@@ -129,7 +129,7 @@ impl SandboxedChild {
     ///
     /// # Errors
     /// Never returns, because the value cannot exist.
-    pub fn wait(self) -> io::Result<(ExitStatus, SandboxEnd)> {
+    pub fn wait(self) -> io::Result<(ExitStatus, SandboxCleanupReport)> {
         match self {}
     }
 }
@@ -141,7 +141,7 @@ pub enum SandboxReports {}
 impl SandboxReports {
     /// Waits for the last report.
     #[must_use]
-    pub fn into_end(self) -> Option<SandboxEnd> {
+    pub fn wait_for_end(self) -> Option<SandboxCleanupReport> {
         match self {}
     }
 }

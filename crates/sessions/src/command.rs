@@ -26,20 +26,20 @@ pub fn run_sessions_command(
         SessionsCommand::List(scope) => context.list(&scope),
         SessionsCommand::Search { text, scope } => context.search(text.join(" "), &scope),
         SessionsCommand::Show(SessionArg { id }) => {
-            let session = context.archive.find(&id)?;
+            let session = context.archive.find_by_id_prefix(&id)?;
             let unread = show::show_session(&session, &mut context)?;
-            context.print_unread_note(unread);
+            context.print_unread_records_note(unread);
             Ok(())
         }
         SessionsCommand::Export { session, format, output } => {
-            let session = context.archive.find(&session.id)?;
+            let session = context.archive.find_by_id_prefix(&session.id)?;
             let unread = match output {
                 Some(path) if path != Path::new("-") => {
                     export::export_to_file(context.archive, &session, format, &path)?
                 }
-                _ => export::export(context.archive, &session, format, context.terminal)?,
+                _ => export::export_to_writer(context.archive, &session, format, context.terminal)?,
             };
-            context.print_unread_note(unread);
+            context.print_unread_records_note(unread);
             Ok(())
         }
         SessionsCommand::Delete { session, yes } => context.delete(&session.id, yes),
@@ -108,7 +108,7 @@ impl SessionsContext<'_> {
     }
 
     fn delete(&mut self, beginning: &str, is_confirmed: bool) -> Result<(), SessionsError> {
-        let session = self.archive.find(beginning)?;
+        let session = self.archive.find_by_id_prefix(beginning)?;
         let described = describe_session(&session, self.archive, self.now);
         if !is_confirmed {
             match self.terminal.confirm(&format!("Delete {described}?")) {
@@ -133,7 +133,7 @@ impl SessionsContext<'_> {
             writeln!(self.terminal, "{line}")?;
         }
         let bytes = sessions.iter().map(|session| session.bytes).sum();
-        let data = pruned_data(sessions.len(), bytes, file_bytes);
+        let data = describe_pruned_data(sessions.len(), bytes, file_bytes);
         writeln!(self.terminal, "{data} would be deleted.")?;
         Ok(())
     }
@@ -141,12 +141,12 @@ impl SessionsContext<'_> {
     fn prune(&mut self) -> Result<(), SessionsError> {
         let PrunedData { sessions, bytes, file_bytes, .. } =
             self.archive.prune(self.retention, self.now)?;
-        let data = pruned_data(sessions.len(), bytes, file_bytes);
+        let data = describe_pruned_data(sessions.len(), bytes, file_bytes);
         writeln!(self.terminal, "{data} deleted.")?;
         Ok(())
     }
 
-    fn print_unread_note(&mut self, unread: u64) {
+    fn print_unread_records_note(&mut self, unread: u64) {
         if unread > 0 {
             let records = count_with_noun(unread, "record", "records");
             self.terminal.print_note(&format!(
@@ -158,7 +158,7 @@ impl SessionsContext<'_> {
 }
 
 /// Describes the data to remove: sessions, undo data and outputs.
-fn pruned_data(sessions: usize, bytes: u64, file_bytes: u64) -> String {
+fn describe_pruned_data(sessions: usize, bytes: u64, file_bytes: u64) -> String {
     let sessions = count_with_noun(sessions as u64, "session", "sessions");
     let sessions = format!("{sessions} ({} bytes)", group_thousands(bytes));
     match file_bytes {

@@ -41,7 +41,7 @@ impl SessionsError {
     /// Returns whether the id in the arguments matches no session, or several sessions. This is an
     /// error in the arguments and not a failure of the program.
     #[must_use]
-    pub fn is_unknown_session(&self) -> bool {
+    pub fn is_session_argument_error(&self) -> bool {
         match self {
             Self::Archive(error) => !matches!(error, SessionArchiveError::Store(_)),
             Self::NoneOfFolder(_) => true,

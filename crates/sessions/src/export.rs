@@ -30,7 +30,7 @@ pub(crate) fn export_to_file(
     let failed = |source| SessionsError::File { path: path.to_owned(), source };
     let write = |file: &File| {
         let mut file = BufWriter::new(file);
-        let exported = export(archive, session, format, &mut file).and_then(|unread| {
+        let exported = export_to_writer(archive, session, format, &mut file).and_then(|unread| {
             file.flush()?;
             Ok(unread)
         });
@@ -63,7 +63,7 @@ fn create_private_file(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a session. Returns the number of its records that could not be read.
-pub(crate) fn export(
+pub(crate) fn export_to_writer(
     archive: &SessionArchive,
     session: &SessionSummary,
     format: ExportFormat,
@@ -93,10 +93,11 @@ fn read_transcript(
     if let Some(title) = &session.title {
         transcript = transcript.with_title(archive.redact(title));
     }
-    let unread = archive.replay(session, &capabilities_with_terminals(), |params| {
-        transcript.add_update(&params.update);
-        ControlFlow::Continue(())
-    })?;
+    let unread =
+        archive.for_each_replayed_update(session, &capabilities_with_terminals(), |params| {
+            transcript.add_update(&params.update);
+            ControlFlow::Continue(())
+        })?;
     Ok((transcript, unread))
 }
 
@@ -106,15 +107,16 @@ fn write_update_lines(
     mut out: &mut (impl Write + ?Sized),
 ) -> Result<u64, SessionsError> {
     let mut failure = None;
-    let unread = archive.replay(session, &ClientCapabilities::new(), |params| {
-        match write_update_line(&mut out, &params) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
+    let unread =
+        archive.for_each_replayed_update(session, &ClientCapabilities::new(), |params| {
+            match write_update_line(&mut out, &params) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                }
             }
-        }
-    })?;
+        })?;
     match failure {
         Some(error) => Err(error.into()),
         None => Ok(unread),

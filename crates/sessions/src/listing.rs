@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use acp_store::{SearchHit, SessionSearch, SessionSummary};
 use callboard_runtime::SessionArchive;
 use callboard_text::{
-    count_with_noun, escape_invisible, escape_invisible_truncated, path_text, rfc3339_utc, utc_date,
+    count_with_noun, escape_invisible, escape_invisible_truncated, format_utc_date, path_text,
+    rfc3339_utc,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +20,10 @@ pub(crate) fn describe_session(
     archive: &SessionArchive,
     now: SystemTime,
 ) -> String {
-    let title = session.title.as_ref().map(|title| format!(" “{}”", shown_title(title, archive)));
+    let title = session
+        .title
+        .as_ref()
+        .map(|title| format!(" “{}”", redact_and_truncate_title(title, archive)));
     let prompts = count_with_noun(session.prompts.into(), "prompt", "prompts");
     let (id, age) = (&session.id, age_text(session.updated, now));
     format!("{id}{} ({prompts}, {age})", title.unwrap_or_default())
@@ -31,7 +35,10 @@ pub(crate) fn session_line(
     now: SystemTime,
     shows_folder: bool,
 ) -> String {
-    let title = session.title.as_deref().map_or("–".into(), |title| shown_title(title, archive));
+    let title = session
+        .title
+        .as_deref()
+        .map_or("–".into(), |title| redact_and_truncate_title(title, archive));
     let folder = match &session.folder {
         Some(folder) if shows_folder => format!("  {}", escape_invisible(&path_text(&folder.cwd))),
         None if shows_folder => "  (the record of its folder is damaged)".to_owned(),
@@ -59,7 +66,10 @@ pub(crate) fn hit_lines(
     archive: &SessionArchive,
     now: SystemTime,
 ) -> String {
-    let title = hit.title.as_deref().map_or("–".into(), |title| shown_title(title, archive));
+    let title = hit
+        .title
+        .as_deref()
+        .map_or("–".into(), |title| redact_and_truncate_title(title, archive));
     let excerpt = search.excerpt(&archive.redact(&hit.text));
     let (id, age, prompt) = (&hit.session, age_text(hit.at, now), hit.prompt);
     format!("{id}  {age:>10}  {title}\n    {prompt}: {}", escape_invisible(&excerpt))
@@ -75,7 +85,7 @@ pub(crate) fn hit_json(hit: &SearchHit, search: &SessionSearch, archive: &Sessio
     })
 }
 
-fn shown_title(title: &str, archive: &SessionArchive) -> String {
+fn redact_and_truncate_title(title: &str, archive: &SessionArchive) -> String {
     escape_invisible_truncated(&archive.redact(title), MAX_SHOWN_TITLE_BYTES).0
 }
 
@@ -90,7 +100,7 @@ fn age_text(updated: SystemTime, now: SystemTime) -> String {
         Ok(seconds @ MINUTE..HOUR) => format!("{} min ago", seconds / MINUTE),
         Ok(seconds @ HOUR..DAY) => format!("{} h ago", seconds / HOUR),
         Ok(seconds) if seconds < 100 * DAY => format!("{} d ago", seconds / DAY),
-        _ => utc_date(updated),
+        _ => format_utc_date(updated),
     }
 }
 

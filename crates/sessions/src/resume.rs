@@ -74,7 +74,7 @@ impl ResumeArgs {
         // session was stored.
         let real = cwd.canonicalize().unwrap_or_else(|_gone| cwd.to_owned());
         let session = match self.resume.as_ref().or(self.fork.as_ref()) {
-            Some(id) => archive.find(id)?,
+            Some(id) => archive.find_by_id_prefix(id)?,
             None if self.is_newest_continued => match archive.sessions(Some(&real)).next() {
                 Some(newest) => newest?,
                 None => return Err(SessionsError::NoneOfFolder(cwd.to_owned())),
@@ -102,7 +102,7 @@ impl FoundSession {
     /// # Errors
     ///
     /// Returns [`SessionsError::Archive`] if the session cannot be copied.
-    pub fn select(
+    pub fn fork_if_requested(
         self,
         archive: &SessionArchive,
         cwd: &Path,

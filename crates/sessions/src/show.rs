@@ -23,14 +23,14 @@ pub(crate) fn show_session(
     writeln!(context.terminal, "{described}")?;
     let capabilities = capabilities_with_terminals();
     let (mut failure, mut was_prompt) = (None, false);
-    let unread = context.archive.replay(session, &capabilities, |params| {
+    let unread = context.archive.for_each_replayed_update(session, &capabilities, |params| {
         let update: &SessionUpdate = &params.update;
         let text = match update {
             SessionUpdate::UserMessageChunk(chunk) => {
                 let before =
                     if was_prompt { String::new() } else { cards.finish_open_line() + "\n" };
                 was_prompt = true;
-                before + &prompt_text(&chunk.content)
+                before + &format_prompt_block(&chunk.content)
             }
             update => {
                 let text = cards.render_update(update, 0);
@@ -62,7 +62,7 @@ pub(crate) fn capabilities_with_terminals() -> ClientCapabilities {
 }
 
 /// Returns the text of a block of a prompt, with a mark before each line.
-fn prompt_text(block: &ContentBlock) -> String {
+fn format_prompt_block(block: &ContentBlock) -> String {
     let text = match block {
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),

@@ -165,7 +165,7 @@ impl<'a> WordAnalyzer<'a> {
                 .map(parse_option_entry)
                 .find(|option| option.name == name)
         };
-        if let Some(long) = long_option_name(word, self.program.style) {
+        if let Some(long) = long_option_in_table_spelling(word, self.program.style) {
             let (name, value) = match long.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (long, None),
@@ -325,7 +325,7 @@ fn is_option(word: &str) -> bool {
 }
 
 /// Returns the name that a long option has in the table; `None` if the word is not a long option.
-fn long_option_name(word: &str, style: OptionStyle) -> Option<&str> {
+fn long_option_in_table_spelling(word: &str, style: OptionStyle) -> Option<&str> {
     match style {
         OptionStyle::Gnu => word.starts_with("--").then_some(word),
         OptionStyle::Single => {

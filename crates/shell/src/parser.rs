@@ -106,7 +106,7 @@ pub(crate) fn parse_command_line(line: &str, depth: usize) -> Result<Vec<LinePar
     if line.len() > MAX_COMMAND_LINE_BYTES {
         return Err(ParseFailure::TooLong);
     }
-    let mut reader = ShellParser::try_new(line, depth)?;
+    let mut reader = ShellParser::new_unless_too_deep(line, depth)?;
     reader.parse_command_list(None)?;
     Ok(reader.parts)
 }
@@ -133,7 +133,7 @@ struct ShellParser<'a> {
 }
 
 impl<'a> ShellParser<'a> {
-    fn try_new(rest: &'a str, depth: usize) -> Result<Self, ParseFailure> {
+    fn new_unless_too_deep(rest: &'a str, depth: usize) -> Result<Self, ParseFailure> {
         let (found, current, heredocs) = (Vec::new(), SimpleCommand::default(), Vec::new());
         let (is_begun, is_chained, is_doubtful) = (false, false, false);
         let reader = Self {
@@ -156,21 +156,21 @@ impl<'a> ShellParser<'a> {
             self.skip_blanks();
             match self.peek() {
                 None => {
-                    self.end_chain()?;
+                    self.end_command_and_chain()?;
                     let is_whole = closer.is_none() && self.heredocs.is_empty();
                     return if is_whole { Ok(()) } else { Err(ParseFailure::Unclear) };
                 }
                 Some('\n') => {
                     self.bump();
-                    self.end_chain()?;
+                    self.end_command_and_chain()?;
                     self.parse_heredoc_bodies()?;
                 }
                 Some('&') if self.rest.starts_with("&>") => self.parse_redirect()?,
                 Some(letter @ (';' | '&' | '|')) => self.parse_operator(letter)?,
-                Some('(') => self.parse_parenthesis()?,
+                Some('(') => self.parse_subshell_or_function()?,
                 Some(')') if closer == Some(')') => {
                     self.bump();
-                    return self.end_chain();
+                    return self.end_command_and_chain();
                 }
                 Some(')') => return Err(ParseFailure::Unclear),
                 Some('<' | '>') if !self.is_process_substitution() => self.parse_redirect()?,
@@ -197,7 +197,7 @@ impl<'a> ShellParser<'a> {
                 self.is_success_unclear = true;
                 self.end_command()
             }
-            _ => self.end_chain(),
+            _ => self.end_command_and_chain(),
         }
     }
 
@@ -238,7 +238,7 @@ impl<'a> ShellParser<'a> {
         text: &str,
         read: impl FnOnce(&mut ShellParser<'_>) -> Result<(), ParseFailure>,
     ) -> Result<(), ParseFailure> {
-        let mut reader = ShellParser::try_new(text, self.depth + 1)?;
+        let mut reader = ShellParser::new_unless_too_deep(text, self.depth + 1)?;
         read(&mut reader)?;
         self.parts.append(&mut reader.parts);
         Ok(())
@@ -260,7 +260,7 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Ends a command. The next command may run even if this command fails.
-    fn end_chain(&mut self) -> Result<(), ParseFailure> {
+    fn end_command_and_chain(&mut self) -> Result<(), ParseFailure> {
         self.end_command()?;
         self.is_success_unclear = false;
         if take(&mut self.is_after_and) {
@@ -270,7 +270,7 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Parses a parenthesis: a subshell, or the `()` of a function.
-    fn parse_parenthesis(&mut self) -> Result<(), ParseFailure> {
+    fn parse_subshell_or_function(&mut self) -> Result<(), ParseFailure> {
         let is_first = self.current.words.is_empty();
         if is_first && self.rest.starts_with("((") {
             // In bash, `((` begins an arithmetic expression. In a plain `sh`, it begins commands in

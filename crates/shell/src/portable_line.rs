@@ -29,14 +29,15 @@ pub fn parse_portable_line(line: &str) -> Option<PortableLine> {
     reader.end_command(Separator::Line)?;
     let PortableParser { commands, writes, needs_command: owes, wants_target, .. } = reader;
     let is_whole = !owes && !wants_target && !commands.is_empty();
-    let is_odd =
-        |words: &Vec<String>| words.first().is_none_or(|program| is_ambiguous_program(program));
+    let is_odd = |words: &Vec<String>| {
+        words.first().is_none_or(|program| is_assignment_or_relative_path(program))
+    };
     (is_whole && !commands.iter().any(is_odd)).then_some(PortableLine { commands, writes })
 }
 
 /// Returns whether a first word is not the name of a program, or may name a different program in
 /// each folder.
-fn is_ambiguous_program(program: &str) -> bool {
+fn is_assignment_or_relative_path(program: &str) -> bool {
     let is_relative = program.contains('/') && !program.starts_with('/');
     program.is_empty() || program.contains('=') || is_relative
 }

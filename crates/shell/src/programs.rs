@@ -126,8 +126,8 @@ pub(crate) fn system_program_name(program: &str) -> Option<&str> {
 const SYSTEM_FOLDERS: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
 
 /// Returns whether a command may run files of the project: scripts, tests, hooks. The result is
-/// also true for every program that is not in the table, and for a program in a folder that is not a
-/// folder of the system.
+/// also true for every program that is not in the table, and for a program in a folder that is not
+/// a folder of the system.
 #[must_use]
 pub fn may_run_project_files(command: &[String]) -> bool {
     find_program(command).is_none_or(|program| program.starts.contains(&"."))

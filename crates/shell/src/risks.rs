@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use callboard_text::normalise;
 
 use self::folders::PossibleFolders;
-use self::launchers::LaunchedWords;
-use self::named_files::LineTraits;
+use self::launchers::CommandWithUnknownWords;
+use self::named_files::LineNameFlow;
 pub use self::patterns::{NamePattern, PathPattern};
 pub use self::reason::RiskReason;
 use self::removal::{FindChange, RemovalExtent};
@@ -88,7 +88,7 @@ pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
         folders,
         is_pwd_known: is_known("PWD"),
         matches_dot: ["dotglob", "shopt", "setopt"].iter().any(|name| line.contains(name)),
-        traits: LineTraits::of_parts(&[]),
+        traits: LineNameFlow::of_parts(&[]),
         subshells: 0,
         texts: 0,
         resolved_names: Cell::new(0),
@@ -111,7 +111,7 @@ struct RiskFinder<'a> {
     /// Whether a `*` may match hidden files.
     matches_dot: bool,
     /// The properties of the text that is being checked.
-    traits: LineTraits,
+    traits: LineNameFlow,
     /// Number of subshells and substitutions that contain the current command.
     subshells: usize,
     /// Number of command texts that were parsed so far.
@@ -135,7 +135,7 @@ impl RiskFinder<'_> {
 
     fn check_parts(&mut self, parts: &[LinePart], depth: usize) {
         let mut outer = Vec::new();
-        let within = LineTraits::of_parts(parts).within(self.traits);
+        let within = LineNameFlow::of_parts(parts).within(self.traits);
         let traits = std::mem::replace(&mut self.traits, within);
         for (at, part) in parts.iter().enumerate() {
             match part {
@@ -200,11 +200,11 @@ impl RiskFinder<'_> {
         for folder in folders {
             self.folders.enter_or_stay(&[folder]);
         }
-        self.check_command_in_folders(command, depth);
+        self.check_command_in_current_folders(command, depth);
         before.into_iter().for_each(|before| self.folders = before);
     }
 
-    fn check_command_in_folders(&mut self, command: &SimpleCommand, depth: usize) {
+    fn check_command_in_current_folders(&mut self, command: &SimpleCommand, depth: usize) {
         self.limit_words(&command.writes).iter().for_each(|target| self.add_write(target));
         self.limit_words(&command.reads).iter().for_each(|target| self.add_read(target));
         self.check_named_files(command);
@@ -227,20 +227,22 @@ impl RiskFinder<'_> {
         }
         let begins = self.program_positions(&name, words);
         self.check_variables(command, &begins);
-        let launched = LaunchedWords::new(words, &begins);
+        let launched = CommandWithUnknownWords::new(words, &begins);
         self.check_unknown_program(&launched);
         for begin in begins {
             let Some(program) = words.get(begin) else { continue };
             let wrapped = program_name(program);
             // The folders in which `find` searches determine which files it removes.
-            let words = match launched.is_after_find(begin) && removal::removes_files(&wrapped) {
+            let words = match launched.is_run_by_find(begin)
+                && removal::is_removing_or_moving_program(&wrapped)
+            {
                 true => &words[begin + 1..],
                 false => &launched.words[begin + 1..],
             };
-            let args = LaunchedArgs { words, appended: launched.appended.min(words.len()) };
-            if launched.is_after_xargs(begin)
+            let args = ProgramArgs { words, appended: launched.appended.min(words.len()) };
+            if launched.has_unknown_operands(begin)
                 && wrapped == "rm"
-                && has_switch(&word_texts(words), "rR", "--recursive")
+                && has_short_or_long_switch(&word_texts(words), "rR", "--recursive")
             {
                 self.add_reason(RiskReason::new("risk-unknown-removal"));
             }
@@ -261,7 +263,7 @@ impl RiskFinder<'_> {
     fn check_program(
         &mut self,
         name: &str,
-        LaunchedArgs { words: args, appended }: LaunchedArgs<'_>,
+        ProgramArgs { words: args, appended }: ProgramArgs<'_>,
         command: &SimpleCommand,
         depth: usize,
     ) {
@@ -274,7 +276,7 @@ impl RiskFinder<'_> {
         }
         if let Some((_, letter, long)) =
             tables::TEXT_RUNNING_SWITCHES.iter().find(|(other, ..)| *other == name)
-            && has_switch(&words, letter, long)
+            && has_short_or_long_switch(&words, letter, long)
         {
             self.add_reason(RiskReason::new("risk-runs-text").with_subject("name", name));
         }
@@ -284,7 +286,8 @@ impl RiskFinder<'_> {
                 self.add_entered_folders();
             }
             "rm" | "rmdir" | "unlink" => {
-                let is_recursive = name == "rm" && has_switch(&words, "rR", "--recursive");
+                let is_recursive =
+                    name == "rm" && has_short_or_long_switch(&words, "rR", "--recursive");
                 let extent = if is_recursive { RemovalExtent::All } else { RemovalExtent::Named };
                 self.non_option_words(args).for_each(|target| self.check_removal(target, extent));
             }
@@ -297,7 +300,7 @@ impl RiskFinder<'_> {
             "trap" => {
                 let before = self.folders.clone();
                 let code = skip_double_dash(args);
-                self.check_code(&code[..code.len().min(1)], depth);
+                self.check_shell_code(&code[..code.len().min(1)], depth);
                 if self.folders != before {
                     self.folders.add_unknown_folder();
                 }
@@ -309,7 +312,10 @@ impl RiskFinder<'_> {
             "cargo" | "npm" | "pnpm" | "yarn" | "poetry" | "uv" if words.contains(&"publish") => {
                 self.add_reason(RiskReason::new("risk-publishes").with_subject("name", name));
             }
-            "chmod" if has_switch(&words, "R", "--recursive") && grants_world_write(&words) => {
+            "chmod"
+                if has_short_or_long_switch(&words, "R", "--recursive")
+                    && grants_world_write(&words) =>
+            {
                 self.add_reason(RiskReason::new("risk-lets-write"));
             }
             "dd" if words.iter().any(|word| word.starts_with("of=/dev/")) => {
@@ -326,8 +332,8 @@ impl RiskFinder<'_> {
             {
                 self.add_reason(RiskReason::new("risk-runs-own").with_subject("name", name));
             }
-            "eval" => self.check_code(skip_double_dash(args), depth),
-            "source" | "." => self.check_script(skip_double_dash(args), command, depth),
+            "eval" => self.check_shell_code(skip_double_dash(args), depth),
+            "source" | "." => self.check_script_path(skip_double_dash(args), command, depth),
             _ if is_shell(name) => self.check_shell(name, args, command, depth),
             _ if reads_operand_files(name) => {
                 self.non_option_words(args).for_each(|file| self.add_read(file));
@@ -371,7 +377,7 @@ impl RiskFinder<'_> {
     /// Checks the files that `find` removes, and the files of which it passes the names to programs
     /// that may change them.
     fn check_find(&mut self, args: &[ShellWord]) {
-        let (folders, change) = removal::files_changed_by_find(args);
+        let (folders, change) = removal::folders_and_change_of_find(args);
         for folder in &folders {
             match change {
                 FindChange::None => {}
@@ -448,7 +454,7 @@ impl RiskFinder<'_> {
 
 /// The words after a program.
 #[derive(Debug, Clone, Copy)]
-struct LaunchedArgs<'w> {
+struct ProgramArgs<'w> {
     words: &'w [ShellWord],
     /// Number of unknown words at the end that the line does not contain.
     appended: usize,
@@ -498,7 +504,7 @@ fn program_name(program: &ShellWord) -> String {
 }
 
 /// Returns whether the words contain a long switch, or one of the letters of a short switch.
-fn has_switch(words: &[&str], letters: &str, long: &str) -> bool {
+fn has_short_or_long_switch(words: &[&str], letters: &str, long: &str) -> bool {
     words.iter().any(|word| match word.strip_prefix('-') {
         Some(rest) if rest.starts_with('-') => {
             rest.len() > 1 && long.starts_with(word.split('=').next().unwrap_or(word))

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use acp_store::{
     NewSession, OpenSession, RecordForm, RecordStream, RetentionPolicy, SessionChange,
-    SessionFilter, SessionFolder, SessionHolder, SessionRecord, SessionStore as _,
+    SessionCwdPaths, SessionFilter, SessionHolder, SessionRecord, SessionStore as _,
     SessionStoreError, SqliteSessionStore, StoreWriter,
 };
 use acp_types::schema::v1::SessionId;
@@ -57,7 +57,7 @@ fn open_store(folder: &Path) -> SqliteSessionStore {
 }
 
 fn new_session(id: &str) -> NewSession {
-    let folder = SessionFolder { cwd: "/project".into(), canonical: "/project".into() };
+    let folder = SessionCwdPaths { cwd: "/project".into(), canonical: "/project".into() };
     NewSession::new(SessionId::new(id), folder)
 }
 
@@ -118,7 +118,7 @@ fn load_large_session(folder: &Path) {
         store.begin_load(&SessionId::new("large"), RecordStream::Client, BUDGET).unwrap();
     let (mut records, mut whole, mut first, mut last) = (0, 0, None, None);
     loop {
-        let page = store.next_page(&mut load).unwrap();
+        let page = store.load_next_records(&mut load).unwrap();
         first.get_or_insert_with(|| begin.elapsed());
         let Some(newest) = page.last() else { break };
         last = Some(newest.form);
@@ -191,7 +191,7 @@ fn measure_streamed_turns(n: usize) -> Value {
             drop(recorder.queue_changes(vec![SessionChange::Append(record(piece))], now));
         }
         queued.push(begin.elapsed().as_secs_f64() * 1e6 / PIECES as f64);
-        writer.flush().wait_blocking().unwrap();
+        writer.wait_for_queued_writes().wait_blocking().unwrap();
         committed.push(begin.elapsed().as_secs_f64() * 1e6 / PIECES as f64);
         let text = piece.repeat(PIECES);
         let begin = Instant::now();
@@ -319,7 +319,7 @@ fn measure_eight_processes(n: usize) -> Value {
         let mut load = store.begin_load(&id, RecordStream::Model, u64::MAX).unwrap();
         let mut stored = BTreeSet::new();
         loop {
-            let page = store.next_page(&mut load).unwrap();
+            let page = store.load_next_records(&mut load).unwrap();
             if page.is_empty() {
                 break;
             }

@@ -7,5 +7,5 @@
 pub use crate::load::{RecordPage, first_whole_record_number};
 pub use crate::record::{check_changes, check_first_changes};
 pub use crate::retention::PruneBudget;
-pub use crate::search::contains_all_terms;
+pub use crate::search::has_words_beginning_with_terms;
 pub use crate::time::{millis_since_epoch, time_from_millis};

@@ -31,10 +31,10 @@ pub use memory::MemorySessionStore;
 pub use record::{
     AttachmentId, RecordForm, RecordStream, SessionChange, SessionRecord, StoredRecord,
 };
-pub use retention::{PruneOutcome, PruneReport, RetentionPolicy};
+pub use retention::{PruneCompletion, PruneReport, RetentionPolicy};
 pub use search::{SearchHit, SessionSearch};
 pub use session::{
-    NewSession, PromptSummary, SessionFilter, SessionFolder, SessionPage, SessionSummary,
+    NewSession, PromptSummary, SessionCwdPaths, SessionFilter, SessionPage, SessionSummary,
     StoredParts,
 };
 #[cfg(feature = "sqlite")]

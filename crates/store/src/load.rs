@@ -5,8 +5,9 @@ use acp_types::schema::v1::SessionId;
 use crate::limits::{MAX_FIRST_PAGE_RECORDS, MAX_PAGE_RECORDS, PAGE_BYTES};
 use crate::record::{RecordStream, StoredRecord};
 
-/// Progress of a load: see [`SessionStore::next_page`](crate::SessionStore::next_page). Only a
-/// store creates and changes this value.
+/// Progress of a load: see
+/// [`SessionStore::load_next_records`](crate::SessionStore::load_next_records). Only a store
+/// creates and changes this value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionLoadProgress {

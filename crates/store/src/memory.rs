@@ -8,13 +8,13 @@ use acp_types::schema::v1::SessionId;
 use callboard_text::head;
 
 use crate::implement::{
-    PruneBudget, RecordPage, check_changes, check_first_changes, contains_all_terms,
-    first_whole_record_number, millis_since_epoch, time_from_millis,
+    PruneBudget, RecordPage, check_changes, check_first_changes, first_whole_record_number,
+    has_words_beginning_with_terms, millis_since_epoch, time_from_millis,
 };
 use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS, MAX_PRUNED, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
 use crate::{
-    AttachmentId, NewSession, OpenSession, PromptSummary, PruneOutcome, PruneReport, RecordForm,
-    RecordStream, RetentionPolicy, SearchHit, SessionChange, SessionFilter, SessionFolder,
+    AttachmentId, NewSession, OpenSession, PromptSummary, PruneCompletion, PruneReport, RecordForm,
+    RecordStream, RetentionPolicy, SearchHit, SessionChange, SessionCwdPaths, SessionFilter,
     SessionLoadProgress, SessionPage, SessionRecord, SessionSearch, SessionStore,
     SessionStoreError, SessionSummary, StoredParts, StoredRecord,
 };
@@ -35,7 +35,7 @@ struct MemorySession {
     /// Number of sessions that were stored before this one.
     order: u64,
     is_open: bool,
-    folder: SessionFolder,
+    folder: SessionCwdPaths,
     parent: Option<SessionId>,
     title: Option<String>,
     created: u64,
@@ -167,7 +167,7 @@ impl SessionStore for MemorySessionStore {
     ) -> Result<SessionLoadProgress, SessionStoreError> {
         let sessions = self.lock_sessions();
         let session = sessions.find_session(id)?;
-        let of_stream = || session.in_stream(stream).rev();
+        let of_stream = || session.records_in_stream(stream).rev();
         let starts = |(_, entry): &(u64, &RecordEntry)| entry.record.starts_stream;
         let heavy = of_stream().filter(|(_, entry)| entry.record.brief.is_some());
         let heavy = heavy.map(|(seq, entry)| Ok((seq, entry.record.json.len() as u64)));
@@ -177,7 +177,7 @@ impl SessionStore for MemorySessionStore {
         Ok(load)
     }
 
-    fn next_page(
+    fn load_next_records(
         &self,
         load: &mut SessionLoadProgress,
     ) -> Result<Vec<StoredRecord>, SessionStoreError> {
@@ -185,7 +185,9 @@ impl SessionStore for MemorySessionStore {
         let session = sessions.find_session(&load.session)?;
         let mut page = RecordPage::begin(load);
         let range = load.next..load.end;
-        for (seq, entry) in session.in_stream(load.stream).filter(|(seq, _)| range.contains(seq)) {
+        for (seq, entry) in
+            session.records_in_stream(load.stream).filter(|(seq, _)| range.contains(seq))
+        {
             load.next = seq + 1;
             page.push(entry.to_stored_record(seq, load.whole_from));
             if page.is_full() {
@@ -250,7 +252,7 @@ impl SessionStore for MemorySessionStore {
             let records = session.records.values().rev();
             records.filter_map(|entry| {
                 let text = entry.record.searchable_text()?;
-                let is_found = !terms.is_empty() && contains_all_terms(text, &terms);
+                let is_found = !terms.is_empty() && has_words_beginning_with_terms(text, &terms);
                 let (id, at) = (SessionId::new(id.as_str()), time_from_millis(entry.at));
                 is_found.then(|| {
                     let mut hit = SearchHit::new(id, entry.prompt, at, text.to_owned());
@@ -280,7 +282,7 @@ impl SessionStore for MemorySessionStore {
                 return Ok(pruned);
             }
             if pruned.sessions.len() == MAX_PRUNED {
-                pruned.outcome = PruneOutcome::More;
+                pruned.outcome = PruneCompletion::More;
                 return Ok(pruned);
             }
             sessions.by_id.remove(&id);
@@ -289,7 +291,7 @@ impl SessionStore for MemorySessionStore {
             pruned.sessions.push(SessionId::new(id));
         }
         if pruning.has_surplus_bytes() {
-            pruned.outcome = PruneOutcome::Held;
+            pruned.outcome = PruneCompletion::Held;
         }
         Ok(pruned)
     }
@@ -328,7 +330,7 @@ impl MemorySession {
     }
 
     fn is_listed_in_folder(&self, cwd: Option<&std::path::Path>) -> bool {
-        self.prompts > 0 && cwd.is_none_or(|cwd| self.folder.has_path(cwd))
+        self.prompts > 0 && cwd.is_none_or(|cwd| self.folder.is_at_path(cwd))
     }
 
     fn byte_len(&self) -> u64 {
@@ -337,7 +339,7 @@ impl MemorySession {
         records.chain(parts).sum::<usize>() as u64
     }
 
-    fn in_stream(
+    fn records_in_stream(
         &self,
         stream: RecordStream,
     ) -> impl DoubleEndedIterator<Item = (u64, &RecordEntry)> {
@@ -365,7 +367,7 @@ impl MemorySession {
                             && !entry.begins_prompt
                             && entry.record.subject == record.subject
                     };
-                    let same = self.in_stream(record.stream).filter(is_same);
+                    let same = self.records_in_stream(record.stream).filter(is_same);
                     let same: Vec<_> = same.map(|(seq, _)| seq).collect();
                     same.iter().for_each(|seq| drop(self.records.remove(seq)));
                     self.store_record(same.first().copied(), false, record, now)?;

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{SessionStoreError, require_within_bytes, too_large_error};
 use crate::limits;
-use crate::session::SessionFolder;
+use crate::session::SessionCwdPaths;
 
 /// One change of a stored session. One commit can make several changes: see
 /// [`OpenSession::write`](crate::OpenSession::write).
@@ -42,7 +42,7 @@ pub enum SessionChange {
         json: Option<String>,
     },
     /// Moves the session to another folder.
-    Move(SessionFolder),
+    Move(SessionCwdPaths),
     /// Removes all prompts after the first `keep` prompts, with all of their records in both
     /// streams.
     Truncate {
@@ -171,7 +171,7 @@ impl SessionRecord {
     }
 
     fn check_bounds(&self) -> Result<(), SessionStoreError> {
-        check_name("the kind of a record", &self.kind)?;
+        check_name_length("the kind of a record", &self.kind)?;
         require_within_bytes(
             "what a record is about",
             self.subject.as_deref(),
@@ -218,7 +218,7 @@ impl SessionChange {
                 Err(SessionStoreError::Invalid("a record is folded that is about nothing"))
             }
             Self::Part { name: part, json } => {
-                check_name("the name of a part", part)?;
+                check_name_length("the name of a part", part)?;
                 require_within_bytes("a part", json.as_deref(), limits::MAX_PART_BYTES)
             }
             Self::Move(folder) => folder.check_path_lengths(),
@@ -257,7 +257,7 @@ fn to_json_text(content: &impl Serialize) -> Result<String, SessionStoreError> {
         .map_err(|_not_json| SessionStoreError::Invalid("a record cannot be written as JSON"))
 }
 
-fn check_name(what: &'static str, name: &str) -> Result<(), SessionStoreError> {
+fn check_name_length(what: &'static str, name: &str) -> Result<(), SessionStoreError> {
     if name.is_empty() {
         return Err(SessionStoreError::Invalid("a name is empty"));
     }

@@ -28,13 +28,13 @@ pub struct PruneReport {
     /// Approximate size of the removed sessions in bytes.
     pub bytes: u64,
     /// Whether the limits are met now.
-    pub outcome: PruneOutcome,
+    pub outcome: PruneCompletion,
 }
 
 /// Whether the limits are met after a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PruneOutcome {
+pub enum PruneCompletion {
     /// The limits are met, except that open sessions may be too old.
     #[default]
     Done,

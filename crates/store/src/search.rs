@@ -96,7 +96,7 @@ fn has_prefix_ignoring_case(word: &str, term: &str) -> bool {
 /// Returns whether a text contains all terms of a search, in any order and case. A text contains a
 /// term if one of its words begins with the term.
 #[must_use]
-pub fn contains_all_terms(text: &str, terms: &[&str]) -> bool {
+pub fn has_words_beginning_with_terms(text: &str, terms: &[&str]) -> bool {
     terms
         .iter()
         .all(|term| words_with_offsets(text).any(|(_, word)| has_prefix_ignoring_case(word, term)))
@@ -144,10 +144,10 @@ mod tests {
     fn a_text_contains_terms_as_word_beginnings_in_any_order_and_case() {
         let text = "Migrate the ÄRA table, then\nrun tests.";
         for terms in [&["migr"][..], &["TESTS", "the"], &["ära"], &[]] {
-            assert!(contains_all_terms(text, terms), "{terms:?}");
+            assert!(has_words_beginning_with_terms(text, terms), "{terms:?}");
         }
         for terms in [&["igrate"][..], &["tests", "absent"], &["testsx"]] {
-            assert!(!contains_all_terms(text, terms), "{terms:?}");
+            assert!(!has_words_beginning_with_terms(text, terms), "{terms:?}");
         }
     }
 

@@ -19,12 +19,12 @@ pub struct NewSession {
     /// Id of the session: ASCII letters, digits, `-` and `_`.
     pub id: SessionId,
     /// Folder of the session.
-    pub folder: SessionFolder,
+    pub folder: SessionCwdPaths,
 }
 
 /// The folder in which a session works. The folder has two paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionFolder {
+pub struct SessionCwdPaths {
     /// Path of the folder as the client sent it.
     pub cwd: PathBuf,
     /// Path of the folder with symbolic links resolved.
@@ -39,7 +39,7 @@ pub struct SessionSummary {
     pub id: SessionId,
     /// Folder of the session. `None` if the stored folder is damaged. The permission rules of the
     /// session are valid only in its folder, so a folder that may be wrong is not returned.
-    pub folder: Option<SessionFolder>,
+    pub folder: Option<SessionCwdPaths>,
     /// The session from which this session was forked.
     pub parent: Option<SessionId>,
     /// Title of the session.
@@ -119,7 +119,7 @@ impl PromptSummary {
 impl NewSession {
     /// Creates the description of a new session.
     #[must_use]
-    pub fn new(id: impl Into<SessionId>, folder: SessionFolder) -> Self {
+    pub fn new(id: impl Into<SessionId>, folder: SessionCwdPaths) -> Self {
         Self { id: id.into(), folder }
     }
 
@@ -134,7 +134,7 @@ impl NewSession {
     }
 }
 
-impl SessionFolder {
+impl SessionCwdPaths {
     pub(crate) fn check_path_lengths(&self) -> Result<(), SessionStoreError> {
         let paths = [&self.cwd, &self.canonical];
         paths.into_iter().try_for_each(|path| {
@@ -144,11 +144,11 @@ impl SessionFolder {
 
     /// Returns whether `cwd` is one of the two paths of this folder.
     #[must_use]
-    pub fn has_path(&self, cwd: &Path) -> bool {
-        self.has_normalised_path(&normalise(cwd))
+    pub fn is_at_path(&self, cwd: &Path) -> bool {
+        self.is_at_normalised_path(&normalise(cwd))
     }
 
-    pub(crate) fn has_normalised_path(&self, cwd: &Path) -> bool {
+    pub(crate) fn is_at_normalised_path(&self, cwd: &Path) -> bool {
         let mut paths = [&self.cwd, &self.canonical].into_iter();
         // Most stored paths are normalised.
         paths.any(|path| path == cwd || normalise(path) == cwd)

@@ -125,7 +125,10 @@ impl SqliteStoreState {
 
     /// Takes the lock of a session that pruning may remove. Does not wait for the lock, and names
     /// no holder in the lock file. Other operations wait until this lock is released.
-    fn lock_session_briefly(&self, session: &SessionId) -> Result<SessionLock, SessionStoreError> {
+    fn try_lock_session_without_holder(
+        &self,
+        session: &SessionId,
+    ) -> Result<SessionLock, SessionStoreError> {
         SessionLock::try_acquire(&self.locks, session, None)
     }
 
@@ -142,7 +145,7 @@ impl SqliteStoreState {
         }
     }
 
-    fn read_session<T>(
+    fn run_session_read_transaction<T>(
         &self,
         session: &SessionId,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
@@ -175,7 +178,9 @@ impl SqliteStoreState {
     }
 
     fn find_session_key(&self, session: &SessionId) -> Result<i64, SessionStoreError> {
-        self.read_session(session, |transaction| read::find_session_key(transaction, session))
+        self.run_session_read_transaction(session, |transaction| {
+            read::find_session_key(transaction, session)
+        })
     }
 }
 
@@ -189,8 +194,12 @@ impl SessionStore for SqliteSessionStore {
         record::check_first_changes(first)?;
         let (id, lock) = (session.id.clone(), self.0.lock_new_session(session)?);
         let key = self.0.write_session_files_and_rows(&id, first, |transaction| {
-            let mut writing =
-                SessionWrite::insert_session(transaction, session, None, millis_since_epoch(now))?;
+            let mut writing = SessionWrite::insert_incomplete_session(
+                transaction,
+                session,
+                None,
+                millis_since_epoch(now),
+            )?;
             let key = writing.key;
             writing.apply(first)?;
             let unnamed = writing.update_session_row()?;
@@ -214,7 +223,9 @@ impl SessionStore for SqliteSessionStore {
     }
 
     fn summary(&self, session: &SessionId) -> Result<SessionSummary, SessionStoreError> {
-        self.0.read_session(session, |transaction| read::summary(transaction, session))
+        self.0.run_session_read_transaction(session, |transaction| {
+            read::summary(transaction, session)
+        })
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<SessionPage, SessionStoreError> {
@@ -226,11 +237,14 @@ impl SessionStore for SqliteSessionStore {
         session: &SessionId,
         after: u32,
     ) -> Result<Vec<PromptSummary>, SessionStoreError> {
-        self.0.read_session(session, |transaction| read::prompts(transaction, session, after))
+        self.0.run_session_read_transaction(session, |transaction| {
+            read::prompts(transaction, session, after)
+        })
     }
 
     fn parts(&self, session: &SessionId) -> Result<StoredParts, SessionStoreError> {
-        self.0.read_session(session, |transaction| read::parts(transaction, session))
+        self.0
+            .run_session_read_transaction(session, |transaction| read::parts(transaction, session))
     }
 
     fn begin_load(
@@ -239,19 +253,19 @@ impl SessionStore for SqliteSessionStore {
         stream: RecordStream,
         budget: u64,
     ) -> Result<SessionLoadProgress, SessionStoreError> {
-        self.0.read_session(session, |transaction| {
+        self.0.run_session_read_transaction(session, |transaction| {
             read::begin_load(transaction, session, stream, budget)
         })
     }
 
-    fn next_page(
+    fn load_next_records(
         &self,
         load: &mut SessionLoadProgress,
     ) -> Result<Vec<StoredRecord>, SessionStoreError> {
         let (session, files) = (load.session.clone(), self.0.files_of_session(&load.session));
-        let page = self
-            .0
-            .read_session(&session, |transaction| read::next_page(transaction, &files, load))?;
+        let page = self.0.run_session_read_transaction(&session, |transaction| {
+            read::load_next_records(transaction, &files, load)
+        })?;
         Ok(page.records)
     }
 
@@ -284,7 +298,8 @@ impl SessionStore for SqliteSessionStore {
             return Err(SessionStoreError::UnknownPrompt { session: from.clone(), prompt: keep });
         }
         let lock = self.0.lock_new_session(into)?;
-        let key = copy::copy_session(&self.0, from, into, keep, millis_since_epoch(now))?;
+        let key =
+            copy::copy_session_up_to_prompt(&self.0, from, into, keep, millis_since_epoch(now))?;
         Ok(Box::new(OpenSqliteSession {
             store: self.0.clone(),
             id: into.id.clone(),

@@ -104,7 +104,7 @@ pub trait SessionStore: Debug + Send + Sync {
     ///
     /// Returns [`UnknownSession`](SessionStoreError::UnknownSession) if the session was removed
     /// during the load.
-    fn next_page(
+    fn load_next_records(
         &self,
         load: &mut SessionLoadProgress,
     ) -> Result<Vec<StoredRecord>, SessionStoreError>;

@@ -32,7 +32,7 @@ use crate::store::{OpenSession, SessionStore};
 #[derive(Debug, Clone)]
 pub struct StoreWriter {
     jobs: Sender<WriterJob>,
-    queue: Arc<WriteQueue>,
+    queue: Arc<QueuedByteCounter>,
 }
 
 /// Records one session through a [`StoreWriter`]. After the recorder is dropped, the queued changes
@@ -45,7 +45,7 @@ pub struct StoreWriter {
 pub struct SessionRecorder {
     key: RecordingKey,
     jobs: Sender<WriterJob>,
-    queue: Arc<WriteQueue>,
+    queue: Arc<QueuedByteCounter>,
 }
 
 /// Resolves when changes are committed. Committed changes are not lost if this process exits,
@@ -77,32 +77,32 @@ enum UnstoredOrOpenSession {
 struct QueuedWrite {
     changes: usize,
     answer: Option<CommitSender>,
-    _slot: QueueSlot,
+    _slot: ReservedQueueBytes,
 }
 
 /// Counts the bytes of all queued changes.
 #[derive(Debug, Default)]
-struct WriteQueue {
+struct QueuedByteCounter {
     bytes: AtomicUsize,
     /// Notified when a slot is released.
     freed: Notify,
 }
 
 /// Reserved bytes of the queue. They are released when the slot is dropped.
-struct QueueSlot {
+struct ReservedQueueBytes {
     bytes: usize,
-    queue: Arc<WriteQueue>,
+    queue: Arc<QueuedByteCounter>,
 }
 
-impl QueueSlot {
-    fn reserve(queue: &Arc<WriteQueue>, bytes: usize) -> Option<Self> {
+impl ReservedQueueBytes {
+    fn try_reserve(queue: &Arc<QueuedByteCounter>, bytes: usize) -> Option<Self> {
         let with = |held: usize| held.checked_add(bytes).filter(|held| *held <= QUEUE_BYTES);
         queue.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).ok()?;
         Some(Self { bytes, queue: queue.clone() })
     }
 }
 
-impl Drop for QueueSlot {
+impl Drop for ReservedQueueBytes {
     fn drop(&mut self) {
         self.queue.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.queue.freed.notify_waiters();
@@ -148,7 +148,7 @@ impl StoreWriter {
     /// before this call has then resolved. If the recorder of a session was dropped before this
     /// call, the session is closed. The result is `Ok` also if changes could not be written: their
     /// own [`CommitFuture`] has the error.
-    pub fn flush(&self) -> CommitFuture {
+    pub fn wait_for_queued_writes(&self) -> CommitFuture {
         let (answer, commit) = oneshot::channel();
         drop(self.jobs.send(WriterJob::Flush(answer)));
         CommitFuture(commit)
@@ -165,7 +165,7 @@ impl SessionRecorder {
             return CommitFuture(commit);
         }
         let bytes = changes.iter().map(|change| change.byte_len() + CHANGE_COST).sum();
-        if let Some(slot) = QueueSlot::reserve(&self.queue, bytes) {
+        if let Some(slot) = ReservedQueueBytes::try_reserve(&self.queue, bytes) {
             let waiting = QueuedWrite { changes: changes.len(), answer: Some(answer), _slot: slot };
             drop(self.jobs.send(WriterJob::Write(self.key.clone(), changes, now, waiting)));
         } else {

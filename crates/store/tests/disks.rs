@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_store::{
-    NewSession, RecordStream, SessionChange, SessionFolder, SessionHolder, SessionRecord,
+    NewSession, RecordStream, SessionChange, SessionCwdPaths, SessionHolder, SessionRecord,
     SessionStore as _, SessionStoreError, SqliteSessionStore, StoreWriter,
 };
 use acp_types::schema::v1::SessionId;
@@ -23,7 +23,7 @@ fn store(folder: &Path) -> Result<SqliteSessionStore, SessionStoreError> {
 }
 
 fn new(id: &str) -> NewSession {
-    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+    let folder = SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() };
     NewSession::new(SessionId::new(id), folder)
 }
 
@@ -44,7 +44,7 @@ fn count(store: &SqliteSessionStore, id: &str) -> usize {
     let mut load = store.begin_load(&SessionId::new(id), RecordStream::Client, u64::MAX).unwrap();
     let mut count = 0;
     loop {
-        let page = store.next_page(&mut load).unwrap();
+        let page = store.load_next_records(&mut load).unwrap();
         if page.is_empty() {
             assert_eq!(load.damaged, 0);
             return count;
@@ -114,12 +114,12 @@ fn full_disk() {
     let refused = lost.queue_changes(append(&"z".repeat(60_000)), NOW).wait_blocking();
     assert!(matches!(refused, Err(SessionStoreError::Full { .. })), "{refused:?}");
     drop(lost);
-    writer.flush().wait_blocking().unwrap();
+    writer.wait_for_queued_writes().wait_blocking().unwrap();
     let mut session = store.open(&SessionId::new("a")).unwrap();
     fs::remove_file(ballast).unwrap();
     // A queued write is tried once more when its session is closed.
     drop(recorder);
-    writer.flush().wait_blocking().unwrap();
+    writer.wait_for_queued_writes().wait_blocking().unwrap();
     assert_eq!(count(&store, "b"), 2);
     session.write(&append("later"), NOW).unwrap();
     assert_eq!(count(&store, "a"), expected + 1);

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use acp_store::{
-    NewSession, RecordStream, SessionChange, SessionFolder, SessionHolder, SessionRecord,
+    NewSession, RecordStream, SessionChange, SessionCwdPaths, SessionHolder, SessionRecord,
     SessionStore as _, SessionStoreError, SqliteSessionStore,
 };
 use acp_types::schema::v1::SessionId;
@@ -45,7 +45,7 @@ fn record_turns(folder: &Path) -> Result<(), SessionStoreError> {
     let store = store(folder)?;
     let id = SessionId::new("s");
     let new =
-        NewSession::new(id.clone(), SessionFolder { cwd: "/p".into(), canonical: "/p".into() });
+        NewSession::new(id.clone(), SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() });
     let mut session = store.create(&new, &[SessionChange::Prompt(record("prompt 0"))], NOW)?;
     for turn in 1..=TURNS {
         // Every third record is long enough to be stored in a file.
@@ -127,7 +127,7 @@ fn require_committed(folder: &Path, what: &str) {
     };
     let mut texts = String::new();
     loop {
-        let page = store.next_page(&mut load).unwrap();
+        let page = store.load_next_records(&mut load).unwrap();
         if page.is_empty() {
             break;
         }

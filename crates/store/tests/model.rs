@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use acp_store::{
     AttachmentId, MemorySessionStore, NewSession, OpenSession, RecordStream, RetentionPolicy,
-    SessionChange, SessionFilter, SessionFolder, SessionHolder, SessionRecord, SessionSearch,
+    SessionChange, SessionCwdPaths, SessionFilter, SessionHolder, SessionRecord, SessionSearch,
     SessionStore, SessionStoreError, SqliteSessionStore,
 };
 use acp_types::schema::v1::SessionId;
@@ -108,8 +108,8 @@ fn id(session: u8) -> SessionId {
     SessionId::new(format!("s{session}"))
 }
 
-fn folder(number: u8) -> SessionFolder {
-    SessionFolder {
+fn folder(number: u8) -> SessionCwdPaths {
+    SessionCwdPaths {
         cwd: PathBuf::from(format!("/link{number}")),
         // Some canonical paths equal the name of another folder.
         canonical: PathBuf::from(if number == 0 { "/link1" } else { "/real" }),
@@ -271,7 +271,7 @@ fn loaded(
     };
     let mut data = Vec::new();
     loop {
-        let page = store.next_page(&mut load).unwrap();
+        let page = store.load_next_records(&mut load).unwrap();
         if page.is_empty() {
             data.push(format!("{} damaged", load.damaged));
             return data;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_store::{
-    NewSession, RecordStream, SessionChange, SessionFolder, SessionHolder, SessionRecord,
+    NewSession, RecordStream, SessionChange, SessionCwdPaths, SessionHolder, SessionRecord,
     SessionStore as _, SessionStoreError, SqliteSessionStore, StoreWriter,
 };
 use acp_types::schema::v1::SessionId;
@@ -47,7 +47,7 @@ fn child() {
     let done = store.summary(&id).map_or(0, |summary| summary.prompts as usize);
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
     let prompt = |turn: usize| SessionChange::Prompt(record(&format!("{turn} prompt")));
-    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+    let folder = SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() };
     let recorder = match done {
         0 => writer.recorder_for_new_session(NewSession::new(id, folder)),
         _ => writer.recorder_for_open_session(store.open(&id).unwrap()),
@@ -68,7 +68,7 @@ fn child() {
         writeln!(io::stdout(), "\nacknowledged {turn}").unwrap();
     }
     drop(recorder);
-    writer.flush().wait_blocking().unwrap();
+    writer.wait_for_queued_writes().wait_blocking().unwrap();
 }
 
 struct Process {
@@ -121,7 +121,7 @@ fn check(folder: &Path, process: &Process) {
         };
         let mut texts = Vec::new();
         loop {
-            let page = store.next_page(&mut load).unwrap();
+            let page = store.load_next_records(&mut load).unwrap();
             if page.is_empty() {
                 assert_eq!(load.damaged, 0);
                 return texts;

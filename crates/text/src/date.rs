@@ -9,7 +9,7 @@ const DAYS_400: u64 = 146_097;
 /// Returns the UTC date of a time in the form `2026-11-22`. For a time before 1970, returns
 /// `1970-01-01`.
 #[must_use]
-pub fn utc_date(time: SystemTime) -> String {
+pub fn format_utc_date(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // Count the days from 1 March 0000. A counted year then begins in March and ends with its leap
     // day.
@@ -30,7 +30,7 @@ pub fn rfc3339_utc(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let second = since.as_secs() % DAY_DURATION.as_secs();
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{}T{hour:02}:{minute:02}:{second:02}Z", utc_date(time))
+    format!("{}T{hour:02}:{minute:02}:{second:02}Z", format_utc_date(time))
 }
 
 #[cfg(test)]
@@ -56,11 +56,11 @@ mod tests {
             let last_second = SystemTime::UNIX_EPOCH
                 + DAY_DURATION * days
                 + (DAY_DURATION - Duration::from_secs(1));
-            assert_eq!(utc_date(last_second), expected);
+            assert_eq!(format_utc_date(last_second), expected);
             assert_eq!(rfc3339_utc(last_second), format!("{expected}T23:59:59Z"));
         }
         let morning = SystemTime::UNIX_EPOCH + Duration::from_secs(32_700);
         assert_eq!(rfc3339_utc(morning), "1970-01-01T09:05:00Z");
-        assert_eq!(utc_date(SystemTime::UNIX_EPOCH - DAY_DURATION), "1970-01-01");
+        assert_eq!(format_utc_date(SystemTime::UNIX_EPOCH - DAY_DURATION), "1970-01-01");
     }
 }

@@ -59,7 +59,7 @@ pub fn format_duration(millis: u64) -> String {
 /// Wraps `text` in a Markdown code fence. The fence has more backticks than any run of backticks in
 /// the text.
 #[must_use]
-pub fn code_fence(language: &str, text: &str) -> String {
+pub fn wrap_in_code_fence(language: &str, text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
     for letter in text.chars() {
@@ -82,8 +82,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::{
-        base64_decoded_len, code_fence, count_with_noun, format_duration, grouped_count_with_noun,
-        head, tail,
+        base64_decoded_len, count_with_noun, format_duration, grouped_count_with_noun, head, tail,
+        wrap_in_code_fence,
     };
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_fence_is_longer_than_any_run_of_backticks() {
-        assert_eq!(code_fence("rs", "x"), "```rs\nx\n```");
-        assert_eq!(code_fence("", "```\n"), "````\n```\n````");
+        assert_eq!(wrap_in_code_fence("rs", "x"), "```rs\nx\n```");
+        assert_eq!(wrap_in_code_fence("", "```\n"), "````\n```\n````");
     }
 }

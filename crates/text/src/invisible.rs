@@ -31,7 +31,7 @@ pub fn is_invisible(letter: char) -> bool {
 /// in the output of programs.
 #[must_use]
 #[inline]
-pub fn is_strippable(letter: char) -> bool {
+pub fn is_strippable_from_output(letter: char) -> bool {
     // Strip line and paragraph separators, although Unicode classifies them as spaces. Keep the
     // empty Braille cell, although Unicode does not classify it as a space.
     let is_space = letter.is_whitespace() && !matches!(letter, '\u{2028}' | '\u{2029}');
@@ -43,7 +43,7 @@ pub fn is_strippable(letter: char) -> bool {
 }
 
 /// Appends a character. An [invisible](is_invisible) character is escaped as `\u{…}`.
-pub fn push_escaping_invisible(shown: &mut String, letter: char) {
+pub fn push_char_escaping_invisible(shown: &mut String, letter: char) {
     if is_invisible(letter) {
         // Writing to a string cannot fail.
         write!(shown, "\\u{{{:x}}}", u32::from(letter)).unwrap_or_default();
@@ -54,15 +54,15 @@ pub fn push_escaping_invisible(shown: &mut String, letter: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_invisible, is_strippable};
+    use super::{is_invisible, is_strippable_from_output};
 
     #[test]
     fn strippable_characters_are_neither_spaces_nor_controls() {
         for letter in "\u{202e}\u{2066}\u{200b}\u{200d}\u{2028}\u{ad}\u{feff}\u{e0041}".chars() {
-            assert!(is_strippable(letter) && is_invisible(letter), "{letter:?}");
+            assert!(is_strippable_from_output(letter) && is_invisible(letter), "{letter:?}");
         }
         for letter in "a \t\n\u{1b}\u{85}\u{a0}\u{2003}\u{3000}\u{2800}é😀\u{301}".chars() {
-            assert!(!is_strippable(letter), "{letter:?}");
+            assert!(!is_strippable_from_output(letter), "{letter:?}");
         }
     }
 }

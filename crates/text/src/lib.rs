@@ -12,13 +12,13 @@ mod invisible;
 mod path;
 mod visible;
 
-pub use date::{rfc3339_utc, utc_date};
+pub use date::{format_utc_date, rfc3339_utc};
 pub use format::{
-    base64_decoded_len, code_fence, count_with_noun, format_duration, group_thousands,
-    grouped_count_with_noun, head, tail,
+    base64_decoded_len, count_with_noun, format_duration, group_thousands, grouped_count_with_noun,
+    head, tail, wrap_in_code_fence,
 };
-pub use invisible::{is_invisible, is_strippable, push_escaping_invisible};
-pub use path::{normalise, path_text, unquote_path, utf8_path};
+pub use invisible::{is_invisible, is_strippable_from_output, push_char_escaping_invisible};
+pub use path::{normalise, path_text, quote_path_unless_utf8, unquote_path};
 pub use visible::{
     escape_invisible, escape_invisible_in_json, escape_invisible_prefix, escape_invisible_truncated,
 };

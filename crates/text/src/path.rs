@@ -73,7 +73,7 @@ pub fn unquote_path(text: &str) -> Cow<'_, Path> {
 /// Returns a path that can be represented in JSON: the path itself if it is valid UTF-8, or else
 /// its [text](path_text).
 #[must_use]
-pub fn utf8_path(path: &Path) -> Cow<'_, Path> {
+pub fn quote_path_unless_utf8(path: &Path) -> Cow<'_, Path> {
     match path.to_str() {
         Some(_) => Cow::Borrowed(path),
         None => Cow::Owned(path_text(path).into_owned().into()),
@@ -92,13 +92,13 @@ fn quote_path(path: &Path) -> String {
         }
         match str::from_utf8(name) {
             Ok(name) if needs_no_quotes(name) => text.push_str(name),
-            _ => quote_name(name, &mut text),
+            _ => push_quoted_name(name, &mut text),
         }
     }
     text
 }
 
-fn quote_name(name: &[u8], text: &mut String) {
+fn push_quoted_name(name: &[u8], text: &mut String) {
     text.push_str("$'");
     let escape = |text: &mut String, bytes: &[u8]| {
         for byte in bytes {
@@ -203,7 +203,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{normalise, path_text, unquote_path, utf8_path};
+    use super::{normalise, path_text, quote_path_unless_utf8, unquote_path};
     use crate::is_invisible;
 
     fn path(bytes: &[u8]) -> &Path {
@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_path_for_json_is_itself_if_that_is_utf_8() {
-        assert_eq!(utf8_path(path(b"/a\n")), path(b"/a\n"));
-        assert_eq!(utf8_path(path(b"/a\xff")), path(br"/$'a\xff'"));
+        assert_eq!(quote_path_unless_utf8(path(b"/a\n")), path(b"/a\n"));
+        assert_eq!(quote_path_unless_utf8(path(b"/a\xff")), path(br"/$'a\xff'"));
     }
 
     /// Generates file names of any bytes. Bytes that matter for quoting are more frequent.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{is_invisible, push_escaping_invisible};
+use crate::{is_invisible, push_char_escaping_invisible};
 
 /// Escapes every character that would hide text, reorder text or break a line, so that readers see
 /// the actual characters (<https://www.unicode.org/reports/tr36/>).
@@ -62,7 +62,7 @@ fn push_visible_char(shown: &mut String, letter: char) {
         '\n' => shown.push_str("\\n"),
         '\r' => shown.push_str("\\r"),
         '\t' => shown.push_str("\\t"),
-        letter => push_escaping_invisible(shown, letter),
+        letter => push_char_escaping_invisible(shown, letter),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::{MAX_BACKGROUND_ENDED_KEPT, MAX_BACKGROUND_RUNNING};
 use crate::lock::lock;
 use crate::note::Note;
-use callboard_process::record::{NewOutput, OutputPosition, RecordedOutput, Recording};
+use callboard_process::record::{NewOutput, RecordedOutput, Recording, ReportedOutputPosition};
 use callboard_process::{CommandExit, CommandInput, SpawnError};
 
 /// The background commands of one session. All commands end when this value is dropped.
@@ -49,7 +49,7 @@ struct TrackedCommand {
     /// The position up to which the output of a running command has been reported. A reader locks
     /// this mutex before it locks the table, and holds it while it reads the output. In this way,
     /// no output is reported twice.
-    read_mark: Arc<Mutex<OutputPosition>>,
+    read_mark: Arc<Mutex<ReportedOutputPosition>>,
     /// The part of a finished command's output that has not been reported yet.
     unread_output: Option<NewOutput>,
     /// Whether the end of the command has been reported.
@@ -60,13 +60,13 @@ struct TrackedCommand {
 #[derive(Debug, Clone)]
 pub(crate) struct BackgroundCommand {
     pub(crate) id: String,
-    pub(crate) info: CommandInfo,
+    pub(crate) info: CommandHandle,
     pub(crate) phase: CommandPhase,
 }
 
 /// Description of a command, and the handles to control it.
 #[derive(Debug, Clone)]
-pub(crate) struct CommandInfo {
+pub(crate) struct CommandHandle {
     pub(crate) command_line: String,
     pub(crate) begun: Instant,
     pub(crate) timeout: Option<Duration>,
@@ -216,7 +216,7 @@ impl BackgroundSlot {
     /// Must be called inside a tokio runtime. If this runtime shuts down, the command ends.
     pub(crate) fn run_in_background(
         self,
-        job: CommandInfo,
+        job: CommandHandle,
         recording: Arc<Recording>,
         running: CommandFuture,
         examine: Option<ExamineEndFn>,
@@ -288,7 +288,7 @@ impl Drop for EndRecorder {
             entry.command.phase = CommandPhase::Ended(Arc::new(done));
             entry.unread_output = Some(rest);
         }
-        state.evict_oldest_ended();
+        state.evict_oldest_ended_over_limit();
         drop(state);
         drop(mark);
         self.shared.ended.notify_waiters();
@@ -296,7 +296,7 @@ impl Drop for EndRecorder {
 }
 
 impl SharedCommandTable {
-    fn output_position(&self, id: &str) -> Option<Arc<Mutex<OutputPosition>>> {
+    fn output_position(&self, id: &str) -> Option<Arc<Mutex<ReportedOutputPosition>>> {
         lock(&self.state).entry(id).map(|entry| Arc::clone(&entry.read_mark))
     }
 }
@@ -310,7 +310,7 @@ impl CommandTable {
         self.commands.iter().filter(|entry| entry.command.is_running()).count()
     }
 
-    fn evict_oldest_ended(&mut self) {
+    fn evict_oldest_ended_over_limit(&mut self) {
         let ended = |entry: &TrackedCommand| !entry.command.is_running();
         if self.commands.iter().filter(|entry| ended(entry)).count() > MAX_BACKGROUND_ENDED_KEPT
             && let Some(oldest) = self.commands.iter().position(ended)
@@ -341,7 +341,7 @@ mod tests {
         let recording = Arc::new(Recording::new(0, || Ok(None)));
         let stop = background.child_token();
         let (line, begun) = ("x".to_owned(), Instant::now());
-        let job = CommandInfo {
+        let job = CommandHandle {
             command_line: line,
             begun,
             timeout: None,

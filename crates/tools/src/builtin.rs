@@ -1,7 +1,7 @@
 //! The list of built-in tools, which [`Registry`](crate::Registry) adds. Each tool has its own
 //! module.
 
-use acp_types::{FileChange, Location, Operation};
+use acp_types::{FileChange, FileChangeOperation, Location};
 
 use crate::limits::MAX_CHANGE_LOCATIONS;
 use crate::tool::DynTool;
@@ -46,7 +46,7 @@ use self::undo::Undo;
 use self::write_file::WriteFile;
 
 /// Returns every built-in tool.
-pub(crate) fn all_tools() -> Vec<Box<dyn DynTool>> {
+pub(crate) fn all_tools_except_web() -> Vec<Box<dyn DynTool>> {
     vec![
         Box::new(ReadFile),
         Box::new(ListDirectory),
@@ -80,12 +80,12 @@ pub(crate) fn web_tools(search: Option<crate::web::WebSearch>) -> Vec<Box<dyn Dy
 fn change_locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
     let of_one = |change: &'a FileChange| {
         let at = Location::try_new(&change.path).ok();
-        let lines = change.first_changed_line_numbers().take(MAX_CHANGE_LOCATIONS);
+        let lines = change.hunk_first_changed_line_numbers().take(MAX_CHANGE_LOCATIONS);
         let places = lines.filter_map(|line| Some(at.clone()?.with_line(line)));
         let places: Vec<_> = places.collect();
         // If no changed line is known, the location is the whole file. A deleted file has no
         // location.
-        let whole = places.is_empty() && change.operation != Operation::Delete;
+        let whole = places.is_empty() && change.operation != FileChangeOperation::Delete;
         places.into_iter().chain(at.filter(|_| whole))
     };
     changes.into_iter().flat_map(of_one).take(MAX_CHANGE_LOCATIONS).collect()

@@ -30,7 +30,7 @@ use crate::limits::{
 };
 
 use self::line_numbers::strip_line_numbers;
-use self::match_strategies::{FoundPlaces, MatchPlace, Replacement, is_whole_lines};
+use self::match_strategies::{FoundPlaces, MatchPlace, OldAndNewText, is_whole_lines};
 use self::near_miss::find_near_misses;
 use self::normalised_view::{Normalisation, NormalisedView};
 use self::splices::compose;
@@ -241,7 +241,8 @@ impl Edit {
             [&self.old_text, &self.new_text].map(|part| normalise_line_ends(part, text));
         if old == new {
             // The edit changes line ends only, so the old text must match with its exact line ends.
-            let pair = Replacement { old: &self.old_text, new: &self.new_text, max_matches: most };
+            let pair =
+                OldAndNewText { old: &self.old_text, new: &self.new_text, max_matches: most };
             let found = FoundPlaces::find_exact(text, pair, cancel);
             return match found.places.is_empty() {
                 true => Err(EditErrorKind::SameExceptLineEnds),
@@ -251,7 +252,7 @@ impl Edit {
         if new.contains('\r') && !has_lone_carriage_returns(text) {
             return Err(EditErrorKind::LoneCarriageReturn);
         }
-        let pair = Replacement { old: &old, new: &new, max_matches: most };
+        let pair = OldAndNewText { old: &old, new: &new, max_matches: most };
         if self.old_text.contains('\r') {
             let found = FoundPlaces::find_with_exact_line_ends(text, &self.old_text, pair, cancel);
             if !found.places.is_empty() {
@@ -279,7 +280,7 @@ impl Edit {
             let found = FoundPlaces::find_by_strategy(
                 MatchKind::LineNumbers,
                 text,
-                Replacement { old, new, max_matches: most },
+                OldAndNewText { old, new, max_matches: most },
                 cancel,
             );
             if !found.places.is_empty() {
@@ -319,7 +320,7 @@ impl Edit {
             None => return Err(EditErrorKind::NoSuchLine { lines: count - usize::from(is_ended) }),
         };
         let place = view.raw_position(place);
-        done(place, new.replace('\n', view.line_end_lookup().line_end_at(place)))
+        done(place, new.replace('\n', view.line_end_lookup().line_end_at_raw_offset(place)))
     }
 
     fn replace_found_places(
@@ -333,7 +334,10 @@ impl Edit {
             && self.is_new_text_distinctive()
             && let Some(start) = found.already_applied_at(place)
         {
-            return Ok((Vec::new(), EditOutcome::AlreadyApplied { line: line_at(text, start) }));
+            return Ok((
+                Vec::new(),
+                EditOutcome::AlreadyApplied { line: line_number_at_offset(text, start) },
+            ));
         }
         let mut splices = found.to_splices(places).ok_or(EditErrorKind::ResultTooLarge)?;
         splices.retain(|splice| text[splice.old.clone()] != splice.new);
@@ -369,8 +373,10 @@ impl Edit {
                 })
             }
             Occurrence::NearLine(line) => {
-                let lines =
-                    line_numbers_at_offsets(text, places.iter().map(|place| found.start(place)));
+                let lines = line_numbers_at_offsets(
+                    text,
+                    places.iter().map(|place| found.raw_start_of_place(place)),
+                );
                 let away = |at: &usize| lines[*at].abs_diff(line.get());
                 let nearest = (0..places.len()).min_by_key(away).unwrap_or_default();
                 let mut as_near = (0..places.len()).filter(|at| away(at) == away(&nearest));
@@ -395,8 +401,8 @@ impl Edit {
         cancel: &IsCancelled<'_>,
     ) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
         let view = NormalisedView::new(text, Normalisation::LineEnds);
-        let place = find_applied_edit(&view.text, old, new);
-        let line = place.as_ref().map(|place| line_at(&view.text, place.start));
+        let place = find_already_applied_place(&view.text, old, new);
+        let line = place.as_ref().map(|place| line_number_at_offset(&view.text, place.start));
         match (place, line) {
             (Some(place), Some(line)) if place.is_certain => {
                 Ok((Vec::new(), EditOutcome::AlreadyApplied { line }))
@@ -416,13 +422,13 @@ impl Edit {
 
 fn ambiguous_match_error(text: &str, found: &FoundPlaces<'_>) -> EditErrorKind {
     let counted = found.places_without_overlap().take(MAX_EDIT_MATCHES_SHOWN);
-    let starts = counted.map(|place| found.start(place));
+    let starts = counted.map(|place| found.raw_start_of_place(place));
     let around = starts.map(|start| MatchContext::at_match(text, start)).collect();
     EditErrorKind::Ambiguous { places: found.places.len(), contexts: around }
 }
 
 /// Returns the line number of a byte offset, counted from 1.
-fn line_at(text: &str, place: usize) -> u32 {
+fn line_number_at_offset(text: &str, place: usize) -> u32 {
     u32::try_from(memchr_iter(b'\n', &text.as_bytes()[..place]).count() + 1).unwrap_or(u32::MAX)
 }
 
@@ -438,7 +444,7 @@ fn line_numbers_at_offsets(text: &str, places: impl Iterator<Item = usize>) -> V
 }
 
 /// A place where the new text of an edit was already found.
-struct AppliedEdit {
+struct AlreadyAppliedPlace {
     start: usize,
     /// Whether the surrounding lines prove that the edit was applied at this place.
     is_certain: bool,
@@ -448,8 +454,8 @@ struct AppliedEdit {
 /// new text as whole lines. `is_certain` is set if the old and the new text begin with the same
 /// lines and end with the same lines, and if the common first lines or the common last lines occur
 /// only once in the file.
-fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
-    let start = find_only_occurrence(text, new)?;
+fn find_already_applied_place(text: &str, old: &str, new: &str) -> Option<AlreadyAppliedPlace> {
+    let start = find_unique_whole_lines(text, new)?;
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let same = |(old, new): &(&&str, &&str)| old == new;
     let before = old.iter().zip(&new).take_while(same).count();
@@ -457,15 +463,18 @@ fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
     let after = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(same).count();
     let is_alone = |lines: &[&str]| {
         let lines = lines.join("\n");
-        !lines.trim().is_empty() && find_only_occurrence(text, &lines).is_some()
+        !lines.trim().is_empty() && find_unique_whole_lines(text, &lines).is_some()
     };
     let (first, last) = (&new[..before], &new[new.len() - after..]);
     let is_between = before > 0 && after > 0;
-    Some(AppliedEdit { start, is_certain: is_between && (is_alone(first) || is_alone(last)) })
+    Some(AlreadyAppliedPlace {
+        start,
+        is_certain: is_between && (is_alone(first) || is_alone(last)),
+    })
 }
 
 /// Returns the start of some whole lines if they occur exactly once in the text.
-fn find_only_occurrence(text: &str, lines: &str) -> Option<usize> {
+fn find_unique_whole_lines(text: &str, lines: &str) -> Option<usize> {
     if lines.trim().is_empty() {
         return None;
     }

@@ -23,7 +23,7 @@ use self::system::Dir;
 
 pub use self::state::late_writes::LateWrite;
 pub use self::state::session_folder::{
-    list_session_files, remove_files_of_session, remove_session_files_before,
+    remove_files_of_session, remove_session_files_before, session_folder_times_and_sizes,
 };
 
 /// The point at which a write counts as complete.

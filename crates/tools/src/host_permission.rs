@@ -10,7 +10,7 @@ pub(crate) fn connect_effects(host: &str) -> Effects {
 
 /// Returns whether a rule allows connections to this host by its name. A rule for the whole tool or
 /// a permissive policy does not count, because it allows all hosts.
-pub(crate) fn is_host_allowed(call: &CallHandle, host: &str) -> bool {
+pub(crate) fn has_allow_rule_for_host(call: &CallHandle, host: &str) -> bool {
     let effects = connect_effects(host);
     let verdict =
         call.session().update(|session, _| session.rules().judge_call(&effects, &AskAlwaysPolicy));

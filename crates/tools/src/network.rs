@@ -10,8 +10,8 @@ mod upstream;
 
 pub(crate) use address::AddressKind;
 pub(crate) use buffered_stream::BufferedStream;
-pub(crate) use connector::{ConnectError, Connector, Network};
+pub(crate) use connector::{ConnectError, Connector, NetworkFunctions};
 #[cfg(feature = "web")]
-pub(crate) use connector::{PlainStream, Route};
+pub(crate) use connector::{PlainHttpConnection, Route};
 pub(crate) use destination::{Destination, canonical_ip_text, parse_host};
 pub(crate) use upstream::UpstreamProxy;

@@ -50,7 +50,7 @@ impl Note {
 
     /// Creates the note of a call that requires permission each time. Each reason is a part of a
     /// sentence. Returns `None` if there is no reason.
-    pub(crate) fn for_always_asked(reasons: &[Self]) -> Option<Self> {
+    pub(crate) fn from_ask_reasons(reasons: &[Self]) -> Option<Self> {
         if reasons.is_empty() {
             return None;
         }
@@ -59,8 +59,8 @@ impl Note {
             more => Self::new("risks-more").with_text("more", more.to_string()),
         };
         let shown = reasons.iter().take(MAX_ASK_REASONS_SHOWN);
-        let shown = shown.map(|why| why.clone().truncated(MAX_ASK_REASON_TEXT_BYTES));
-        Some(note.with_notes("reasons", shown, "; "))
+        let shown = shown.map(|why| why.clone().with_truncated_texts(MAX_ASK_REASON_TEXT_BYTES));
+        Some(note.with_joined_notes("reasons", shown, "; "))
     }
 
     /// Adds a text as an argument of the message. The text is inserted unchanged.
@@ -70,7 +70,7 @@ impl Note {
         self
     }
 
-    /// Adds a number as an argument of the message. See [`Titles::render_sentence`].
+    /// Adds a number as an argument of the message. See [`Titles::render_unescaped_with_counts`].
     #[must_use]
     pub(crate) fn with_count(mut self, name: &'static str, count: u64) -> Self {
         self.counts.push((name, count));
@@ -79,7 +79,7 @@ impl Note {
 
     /// Adds several notes as one argument of the message, joined with a separator.
     #[must_use]
-    pub(crate) fn with_notes(
+    pub(crate) fn with_joined_notes(
         mut self,
         name: &'static str,
         notes: impl IntoIterator<Item = Self>,
@@ -92,7 +92,7 @@ impl Note {
 
     /// Truncates each text argument to `bytes` bytes, and escapes invisible characters in it.
     #[must_use]
-    pub(crate) fn truncated(mut self, bytes: usize) -> Self {
+    pub(crate) fn with_truncated_texts(mut self, bytes: usize) -> Self {
         for (_, text) in &mut self.texts {
             *text = escape_invisible(head(text, bytes));
         }
@@ -109,7 +109,7 @@ impl Note {
             (*name, notes.join(joint))
         });
         let texts: Vec<_> = self.texts.iter().cloned().chain(within).collect();
-        titles.render_sentence(self.key, &texts, &self.counts)
+        titles.render_unescaped_with_counts(self.key, &texts, &self.counts)
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn notes_within_a_note_are_in_its_language() {
         let kept = ["kept-mark", "kept-mark"].map(Note::new);
-        let note = Note::new("kept").with_notes("what", kept, ", ");
+        let note = Note::new("kept").with_joined_notes("what", kept, ", ");
         assert_eq!(note.to_string(), "The file keeps its byte order mark, its byte order mark.");
         let german = note.render(&Titles::negotiate(CATALOGUES, "de").unwrap());
         assert_eq!(german, "Die Datei behält ihr Byte Order Mark, ihr Byte Order Mark.");

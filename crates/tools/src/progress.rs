@@ -23,7 +23,7 @@ impl ProgressThrottle {
         Self(now)
     }
 
-    pub(crate) fn is_due(&mut self) -> bool {
+    pub(crate) fn restart_if_due_now(&mut self) -> bool {
         self.restart_if_due(Instant::now())
     }
 
@@ -83,7 +83,9 @@ impl ProgressReporter {
     /// Reports the progress if a report is due. `places` returns the current locations of the call.
     /// If `places` returns no locations, the locations that were already reported stay unchanged.
     pub(crate) fn report_if_due(&mut self, far: FilesDone, places: impl FnOnce() -> Vec<Location>) {
-        let Some(call) = self.call.as_ref().filter(|_| self.throttle.is_due()) else { return };
+        let Some(call) = self.call.as_ref().filter(|_| self.throttle.restart_if_due_now()) else {
+            return;
+        };
         let places = places();
         if !places.is_empty() {
             call.set_locations(places);

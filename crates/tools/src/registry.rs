@@ -82,7 +82,7 @@ impl Registry {
     /// are in English.
     #[must_use]
     pub fn builtin_in_locale(locale: &str) -> Self {
-        Self::with_builtin_tools(Titles::from_static_lazily(CATALOGUES, locale), locale)
+        Self::builtin_with_titles(Titles::from_static_lazily(CATALOGUES, locale), locale)
     }
 
     /// Creates a registry that contains all built-in tools. `catalogues` contains the messages of
@@ -102,12 +102,14 @@ impl Registry {
         locale: &str,
     ) -> Result<Self, TitlesError> {
         let catalogues = [CATALOGUES, catalogues].concat();
-        Ok(Self::with_builtin_tools(Titles::negotiate(&catalogues, locale)?, locale))
+        Ok(Self::builtin_with_titles(Titles::negotiate(&catalogues, locale)?, locale))
     }
 
-    fn with_builtin_tools(titles: Titles, locale: &str) -> Self {
+    fn builtin_with_titles(titles: Titles, locale: &str) -> Self {
         let mut registry = Self { locale: locale.to_owned(), ..Self::new(titles) };
-        builtin::all_tools().into_iter().for_each(|tool| registry.insert(tool.spec(), tool));
+        builtin::all_tools_except_web()
+            .into_iter()
+            .for_each(|tool| registry.insert(tool.spec(), tool));
         registry
     }
 
@@ -134,15 +136,15 @@ impl Registry {
 
     /// Adds a tool that is known only at run time. A tool that has the same name is replaced.
     ///
-    /// The title of the tool consists of its name and arguments, unless [`Spec::with_title`] sets
-    /// another key. Therefore a tool of a server cannot get the title of another tool by using that
-    /// tool's name.
+    /// The title of the tool consists of its name and arguments, unless
+    /// [`Spec::with_title_message_key`] sets another key. Therefore a tool of a server cannot get
+    /// the title of another tool by using that tool's name.
     pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
-        self.push(RegisteredTool::new_dyn(tool));
+        self.push_replacing_same_name(RegisteredTool::new_dyn(tool));
     }
 
     fn insert(&mut self, spec: Spec, tool: Box<dyn DynTool>) {
-        self.push(RegisteredTool {
+        self.push_replacing_same_name(RegisteredTool {
             tool,
             spec,
             schema: OnceLock::new(),
@@ -150,7 +152,7 @@ impl Registry {
         });
     }
 
-    fn push(&mut self, tool: RegisteredTool) {
+    fn push_replacing_same_name(&mut self, tool: RegisteredTool) {
         self.tools.retain(|other| other.spec.name != tool.spec.name);
         self.tools.push(Arc::new(tool));
     }
@@ -164,7 +166,7 @@ impl Registry {
 
     /// Returns a number that changes whenever the live tools change.
     #[must_use]
-    pub fn generation(&self) -> u64 {
+    pub fn live_tools_generation(&self) -> u64 {
         self.live_tools.generation()
     }
 
@@ -174,8 +176,8 @@ impl Registry {
     }
 
     /// Returns the definitions of the tools that a model receives.
-    pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
-        self.with_own_tools(self.live_tools.offered()).into_iter().map(|entry| {
+    pub fn definitions_for_model(&self) -> impl Iterator<Item = ToolDefinition> {
+        self.own_and_live_tools(self.live_tools.offered()).into_iter().map(|entry| {
             let input_schema = entry.model_schema.get_or_init(|| {
                 let mut schema = entry.schema().clone();
                 shorten_for_model(&mut schema);
@@ -187,7 +189,7 @@ impl Registry {
 
     /// Returns the tools of the registry and the live tools `live`. If several tools have the same
     /// name, only the first of them is returned.
-    fn with_own_tools(&self, live: Vec<Arc<RegisteredTool>>) -> Vec<Arc<RegisteredTool>> {
+    fn own_and_live_tools(&self, live: Vec<Arc<RegisteredTool>>) -> Vec<Arc<RegisteredTool>> {
         let own_names = self.tools.iter().flat_map(|entry| {
             std::iter::once(&*entry.spec.name).chain(entry.spec.aliases.iter().copied())
         });
@@ -214,7 +216,7 @@ impl Registry {
     /// Returns the spec of the tool with a role, i.e. the tool that the agent itself calls for one
     /// purpose. If several tools have the role, returns the spec of the last one.
     #[must_use]
-    pub fn for_role(&self, role: ToolRole) -> Option<Spec> {
+    pub fn spec_for_role(&self, role: ToolRole) -> Option<Spec> {
         let found = self.tools.iter().rfind(|entry| entry.tool.role() == Some(role));
         found.map(|entry| entry.spec.clone())
     }
@@ -239,7 +241,7 @@ impl Registry {
         };
         let spec = &entry.spec;
         let (title, title_data) =
-            entry.title(&self.titles, &format!("{}-pending", spec.title), &[]);
+            entry.title_of_call(&self.titles, &format!("{}-pending", spec.title), &[]);
         let mut meta = CallMeta::default();
         meta.title = title_data;
         let mut patch = ToolCallPatch::for_new_call(&*spec.name, title, spec.kind).with_meta(meta);
@@ -318,14 +320,14 @@ impl Registry {
                     lines.is_some_and(|field| arguments::is_name_of_field(schema, field, name))
                 };
                 if let Some((_, line)) =
-                    args.streaming_text_field().filter(|(name, _)| is_shown(name))
+                    args.streaming_field_name_and_line().filter(|(name, _)| is_shown(name))
                 {
                     locations = locations.into_iter().map(|at| at.with_line(line)).collect();
                 }
-                let (title, title_data) = entry.title(&self.titles, &key, &arguments);
+                let (title, title_data) = entry.title_of_call(&self.titles, &key, &arguments);
                 call.update(ToolCallPatch::new().with_title(title).with_locations(locations));
                 call.update_meta(|meta| meta.title = title_data);
-                call.limit_first_report_delay(TITLE_DEBOUNCE);
+                call.limit_announcement_delay(TITLE_DEBOUNCE);
             }
         }
         if !args.complete_fields().is_empty() {
@@ -333,8 +335,8 @@ impl Registry {
                 ToolCallPatch::new().with_raw_input(Value::Object(args.complete_fields().clone())),
             );
         }
-        call.update_meta(|meta| meta.arriving.clone_from(args.partial_field_bytes()));
-        let kib = args.partial_field_bytes().values().sum::<u64>() / 1024;
+        call.update_meta(|meta| meta.arriving.clone_from(args.partial_field_sizes()));
+        let kib = args.partial_field_sizes().values().sum::<u64>() / 1024;
         call.set_subtitle((kib > 0).then(|| format!("{kib} KiB …")).as_deref());
     }
 
@@ -345,7 +347,7 @@ impl Registry {
         let names = match tool {
             Some(_) => Vec::new(),
             None => {
-                let tools = self.with_own_tools(self.live_tools.callable());
+                let tools = self.own_and_live_tools(self.live_tools.callable());
                 tools.iter().map(|entry| entry.spec.name.clone()).collect()
             }
         };
@@ -363,7 +365,7 @@ impl Registry {
 impl RegisteredTool {
     fn new_dyn(tool: Box<dyn DynTool>) -> Self {
         let spec = tool.spec();
-        let title = spec.title_key_unless_name().into();
+        let title = spec.title_message_key_unless_name().into();
         Self {
             tool,
             spec: Spec { title, ..spec },
@@ -386,7 +388,7 @@ impl RegisteredTool {
 
     /// Converts arguments to the form that the tool accepts. Fails if this is impossible.
     fn normalise(&self, args: &Value) -> Result<NormalisedArguments, ToolError> {
-        if !args.is_object() || self.tool.accepts(args) {
+        if !args.is_object() || self.tool.accepts_unchanged(args) {
             return Ok(NormalisedArguments { args: args.clone(), notes: Vec::new() });
         }
         arguments::normalise(self.schema(), args)
@@ -414,7 +416,7 @@ impl RegisteredTool {
     /// Returns the title of a call. Also returns the key and the arguments that a client needs to
     /// translate the title. If the catalogue does not contain the key, the title consists of the
     /// name of the tool and the arguments.
-    fn title(
+    fn title_of_call(
         &self,
         titles: &Titles,
         key: &str,
@@ -425,8 +427,10 @@ impl RegisteredTool {
             false => {
                 let named = arguments.iter().filter(|(_, value)| !value.is_empty());
                 (
-                    titles
-                        .render_untranslated(&self.spec.name, &named.cloned().collect::<Vec<_>>()),
+                    titles.render_without_message_lookup(
+                        &self.spec.name,
+                        &named.cloned().collect::<Vec<_>>(),
+                    ),
                     None,
                 )
             }
@@ -453,13 +457,13 @@ impl RegisteredTool {
         if let Some(terminal) = terminal {
             call.update_terminal(&TerminalId::new(call.id().0.clone()), terminal);
         }
-        let (title, title_data) = self.title(titles, &key, &arguments);
+        let (title, title_data) = self.title_of_call(titles, &key, &arguments);
         call.update(patch.with_title(title).with_locations(locations));
         call.update_meta(|meta| {
             meta.title = title_data;
             meta.arriving.clear();
         });
-        call.limit_first_report_delay(Duration::ZERO);
+        call.limit_announcement_delay(Duration::ZERO);
         arguments.iter().all(|(_, argument)| title::fits_in_title(argument))
     }
 }

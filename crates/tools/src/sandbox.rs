@@ -23,9 +23,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use acp_lifecycle::Rules;
-use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
+use callboard_sandbox::{MissingName, ReadOnlyPath, SandboxPolicy};
 
-use self::denied_reads::{denied_reads, find_denied};
+use self::denied_reads::{denied_read_patterns, find_denied_paths};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
@@ -63,9 +63,9 @@ pub enum PreviewSetting {
 #[must_use]
 pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPolicy {
     let roots: Vec<PathBuf> = workspace.real_roots().map(Path::to_owned).collect();
-    let mut policy = SandboxPolicy::new(roots.clone());
+    let mut policy = SandboxPolicy::from_writable_folders(roots.clone());
     for root in &roots {
-        policy.read_only.extend(protected_names::protected_names_in(root));
+        policy.read_only.extend(protected_names::protected_names_for_root(root));
         policy.read_only.extend(protected_git_names(root));
     }
     if let Some(home) = home {
@@ -74,7 +74,7 @@ pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPoli
         policy.home = Some(home.to_owned());
     }
     policy.masked.extend(workspace.guarded_paths().map(Path::to_owned));
-    policy.readable.extend(workspace.outputs().session_folder().map(Path::to_owned));
+    policy.readable.extend(workspace.outputs().session_folder_if_created().map(Path::to_owned));
     policy
 }
 
@@ -84,7 +84,7 @@ pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPoli
 ///
 /// Returns an error if the searched folders contain more than 50,000 files and folders. Blocks.
 pub fn mask_denied_files(policy: &mut SandboxPolicy, rules: &Rules) -> io::Result<()> {
-    let denied = find_denied(&denied_reads(rules), &policy.writable)?;
+    let denied = find_denied_paths(&denied_read_patterns(rules), &policy.writable)?;
     policy.masked.extend(denied);
     Ok(())
 }
@@ -92,28 +92,28 @@ pub fn mask_denied_files(policy: &mut SandboxPolicy, rules: &Rules) -> io::Resul
 /// Removes the placeholders that killed commands left in the project folders. While a command runs,
 /// a placeholder at a protected name prevents the creation of a file with this name. Blocks.
 pub fn remove_placeholders(workspace: &Workspace) {
-    callboard_sandbox::remove_placeholders(&sandbox_policy(workspace, None));
+    callboard_sandbox::remove_unused_placeholders(&sandbox_policy(workspace, None));
 }
 
 /// Returns the names of files that determine which programs git runs. The files are in the
 /// repositories of a project folder. Objects, references, the index and logs remain writable, so
 /// that `git commit` works.
-fn protected_git_names(root: &Path) -> Vec<ReadOnlyName> {
-    let folders = git::git_folders(root);
+fn protected_git_names(root: &Path) -> Vec<ReadOnlyPath> {
+    let folders = git::git_dirs_with_submodules(root);
     let in_folder = |folder: &PathBuf| {
         protected_names::IN_GIT_FOLDER
             .iter()
-            .map(|(name, missing)| ReadOnlyName::new(folder.join(name), *missing))
+            .map(|(name, missing)| ReadOnlyPath::new(folder.join(name), *missing))
             .collect::<Vec<_>>()
     };
     let named = git::paths_named_in_config(root).into_iter().map(|path| match path {
-        NamedPath::Hooks(path) => ReadOnlyName::new(path, MissingName::Protected),
-        NamedPath::Include(path) => ReadOnlyName::new(path, MissingName::Protected),
-        NamedPath::File(path) => ReadOnlyName::new(path, MissingName::Unprotected),
+        NamedPath::Hooks(path) => ReadOnlyPath::new(path, MissingName::Protected),
+        NamedPath::Include(path) => ReadOnlyPath::new(path, MissingName::Protected),
+        NamedPath::File(path) => ReadOnlyPath::new(path, MissingName::Unprotected),
     });
     // In a worktree or submodule, `.git` is a file with the path of the repository.
     let link = root.join(".git");
-    let link = link.is_file().then(|| ReadOnlyName::new(link, MissingName::Unprotected));
+    let link = link.is_file().then(|| ReadOnlyPath::new(link, MissingName::Unprotected));
     folders.iter().flat_map(in_folder).chain(named).chain(link).collect()
 }
 

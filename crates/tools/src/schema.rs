@@ -11,8 +11,8 @@ const GENERATED: &str = "x-generated";
 /// - Fields that have the keyword `x-hidden` are removed. A model may still give such a field.
 /// - Constants without descriptions become one `enum`.
 /// - A definition that is used once replaces its reference, and an unused one is removed.
-/// - `additionalProperties` is removed if it is `false`. The call ignores other fields, and its result
-///   names them.
+/// - `additionalProperties` is removed if it is `false`. The call ignores other fields, and its
+///   result names them.
 /// - `default` is removed if it is `false`.
 pub(crate) fn shorten_for_model(schema: &mut Value) {
     let is_generated = schema[GENERATED] == true;
@@ -30,7 +30,7 @@ pub(crate) fn shorten_for_model(schema: &mut Value) {
     });
     if is_generated {
         change_each_schema(schema, &merge_constants);
-        inline_definitions(schema);
+        inline_definitions_used_once(schema);
     }
 }
 
@@ -50,7 +50,7 @@ fn merge_constants(keywords: &mut Map<String, Value>) {
 }
 
 /// Replaces each reference to a definition that is used only once. Removes unused definitions.
-fn inline_definitions(schema: &mut Value) {
+fn inline_definitions_used_once(schema: &mut Value) {
     while let Some((reference, definition)) = take_definition_used_at_most_once(schema) {
         change_each_schema(schema, &|keywords| {
             if keywords.get("$ref") == Some(&reference) {

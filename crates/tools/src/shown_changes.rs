@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use acp_lifecycle::Titles;
 use acp_types::limits::MAX_FILE_CHANGE_BYTES;
 use acp_types::schema::v1::ResourceLink;
-use acp_types::{Content, ContentBlock, FileChange, Operation, diff};
+use acp_types::{Content, ContentBlock, FileChange, FileChangeOperation, diff};
 use callboard_text::path_text;
 
-use crate::files::state::outputs::{OutputReplaceability, OutputStore};
+use crate::files::state::outputs::{OutputReproducibility, OutputStore};
 use crate::limits::{MAX_CHANGES_NAMED, MAX_CHANGES_SHOWN, MAX_NOTES_SHOWN};
 use crate::note::Note;
 use crate::tool::{Context, run_on_blocking_thread};
@@ -20,7 +20,7 @@ use acp_types::path::file_uri;
 /// Returns the content items that show some changes, truncated to the size limit. Also returns
 /// whether all changes are shown completely. If some are not, a patch file of the session contains
 /// all changes, and the last content item is a link to this file.
-pub(crate) async fn content_and_patch_for_changes(
+pub(crate) async fn content_with_patch_if_truncated(
     changes: Vec<FileChange>,
     context: &Context,
     titles: &Titles,
@@ -39,10 +39,10 @@ pub(crate) async fn content_and_patch_for_changes(
     (shown, is_whole)
 }
 
-/// Returns the content items of [`content_and_patch_for_changes`] for changes that are computed one
-/// by one, so that they are never all in memory. At most `most` changes are shown. Calls `changes`
-/// a second time for the patch file. Blocks.
-pub(crate) fn content_and_patch_for_computed_changes<I: Iterator<Item = FileChange>, R>(
+/// Returns the content items of [`content_with_patch_if_truncated`] for changes that are computed
+/// one by one, so that they are never all in memory. At most `most` changes are shown. Calls
+/// `changes` a second time for the patch file. Blocks.
+pub(crate) fn content_with_patch_from_iterator<I: Iterator<Item = FileChange>, R>(
     changes: impl Fn() -> I,
     most: usize,
     outputs: &OutputStore<R>,
@@ -74,7 +74,7 @@ fn changes_to_bounded_content<C: Borrow<FileChange>>(
             continue;
         }
         room = room.saturating_sub(bounded.max_json_len());
-        let sentence = change_sentence(change).map(|note| note.render(titles));
+        let sentence = sentence_for_change_without_text(change).map(|note| note.render(titles));
         (bounded.sentence, bounded.unlisted) = (sentence, (0, 0));
         shown.push(Content::Change(bounded));
         if cut != (0, 0) {
@@ -125,17 +125,17 @@ impl OmittedFiles {
 }
 
 /// Returns a sentence that describes a change without text and hunks.
-fn change_sentence(change: &FileChange) -> Option<Note> {
+fn sentence_for_change_without_text(change: &FileChange) -> Option<Note> {
     let is_shown = change.old_text.is_some() || change.new_text.is_some();
     if is_shown || !change.hunks.is_empty() {
         return None;
     }
     let (key, from) = match &change.operation {
-        Operation::Add => ("change-add", None),
-        Operation::Modify => ("change-modify", None),
-        Operation::Delete => ("change-delete", None),
-        Operation::Move { from } => ("change-move", Some(from)),
-        Operation::Copy { from } => ("change-copy", Some(from)),
+        FileChangeOperation::Add => ("change-add", None),
+        FileChangeOperation::Modify => ("change-modify", None),
+        FileChangeOperation::Delete => ("change-delete", None),
+        FileChangeOperation::Move { from } => ("change-move", Some(from)),
+        FileChangeOperation::Copy { from } => ("change-copy", Some(from)),
         _ => return None,
     };
     let note = Note::new(key).with_text("path", path_text(&change.path));
@@ -165,7 +165,7 @@ fn write_patch_file<R, C: Borrow<FileChange>>(
     title: String,
 ) -> Option<Content> {
     let (mut file, path) =
-        outputs.create_output_file(OutputReplaceability::Irreplaceable).ok()??;
+        outputs.create_output_file(OutputReproducibility::Irreplaceable).ok()??;
     let mut bytes = 0;
     for change in changes {
         let change = change.borrow();
@@ -206,7 +206,7 @@ mod tests {
         let text = "x".repeat(1023) + "\n";
         let lines = vec![HunkLine { tag: LineTag::Added, text }; lines];
         let hunks = vec![Hunk { old_start: 0, new_start: 1, lines }];
-        FileChange::new(Operation::Add, "/p/a.txt").with_hunks(hunks)
+        FileChange::new(FileChangeOperation::Add, "/p/a.txt").with_hunks(hunks)
     }
 
     /// Returns a change of another file.
@@ -227,7 +227,7 @@ mod tests {
     }
 
     async fn in_english(changes: Vec<FileChange>, context: &Context) -> (Vec<Content>, bool) {
-        content_and_patch_for_changes(changes, context, &Titles::default()).await
+        content_with_patch_if_truncated(changes, context, &Titles::default()).await
     }
 
     fn linked(content: Option<&Content>) -> Option<(PathBuf, ResourceLink)> {
@@ -263,7 +263,7 @@ mod tests {
             let (content, is_whole) = in_english((0..count).map(of).collect(), &context).await;
             let outputs = context.workspace.outputs();
             let all = || (0..count).map(of);
-            let computed = content_and_patch_for_computed_changes(
+            let computed = content_with_patch_from_iterator(
                 all,
                 MAX_CHANGES_SHOWN,
                 outputs,

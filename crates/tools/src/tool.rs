@@ -84,13 +84,13 @@ impl Spec {
     }
 
     /// Returns the key of the title. If the key is the name of the tool, returns an empty string.
-    pub(crate) fn title_key_unless_name(&self) -> String {
+    pub(crate) fn title_message_key_unless_name(&self) -> String {
         if self.title == self.name { String::new() } else { self.title.clone().into_owned() }
     }
 
     /// Sets the key of the title.
     #[must_use]
-    pub fn with_title(self, key: impl Into<Cow<'static, str>>) -> Self {
+    pub fn with_title_message_key(self, key: impl Into<Cow<'static, str>>) -> Self {
         Self { title: key.into(), ..self }
     }
 
@@ -215,7 +215,7 @@ impl<P> ToolPreview<P> {
     /// Each reason is a part of a sentence.
     #[must_use]
     pub(crate) fn always_ask_because(mut self, reasons: impl IntoIterator<Item = Note>) -> Self {
-        let note = Note::for_always_asked(&reasons.into_iter().collect::<Vec<_>>());
+        let note = Note::from_ask_reasons(&reasons.into_iter().collect::<Vec<_>>());
         let is_asked = note.is_some();
         self.notes.extend(note);
         self.always_ask_if(is_asked)
@@ -264,7 +264,7 @@ impl CallDescription {
         let workspace = &context.workspace;
         match workspace.resolve(given) {
             Ok(at) if at.path() == workspace.cwd() => Self::new(here),
-            _ => Self::new(there).with_path("path", given, context),
+            _ => Self::new(there).with_path_argument("path", given, context),
         }
     }
 
@@ -277,7 +277,7 @@ impl CallDescription {
 
     /// Adds a path as an argument of the title. The path gets the form that the session displays.
     #[must_use]
-    pub fn with_path(self, name: &'static str, given: &str, context: &Context) -> Self {
+    pub fn with_path_argument(self, name: &'static str, given: &str, context: &Context) -> Self {
         let workspace = &context.workspace;
         let shown = workspace.resolve(given).map(|at| workspace.display(at.path()));
         self.with_argument(name, shown.unwrap_or_else(|_| given.to_owned()))
@@ -327,7 +327,7 @@ impl ToolOutput {
 
     /// Creates a result that the model and the client receive as the same text.
     #[must_use]
-    pub fn for_model_and_client(text: String, raw: Value) -> Self {
+    pub fn for_model_and_client_alike(text: String, raw: Value) -> Self {
         let content = Some(vec![Content::fenced_code_block("", &text)]);
         Self { text, content, raw_output: Some(raw), ..Self::default() }
     }
@@ -343,9 +343,13 @@ impl ToolOutput {
 
     /// Creates the result of a file change. Also reports late writes by other programs, and changes
     /// that can no longer be undone.
-    pub(crate) fn for_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
+    pub(crate) fn for_change_with_warnings(
+        mut text: String,
+        raw: Value,
+        workspace: &Workspace,
+    ) -> Self {
         workspace.append_late_writes(&mut text);
-        for path in workspace.undo_store().take_unrecoverable() {
+        for path in workspace.undo_store().take_paths_without_backup() {
             let path = workspace.display(&path);
             text.push_str(&format!(
                 "\nThe previous content of {path} could not be kept, so this change cannot be \

@@ -1,8 +1,8 @@
 //! Tests edits with random files. The tests check that bytes outside of the replaced text stay the
 //! same, and that applying the diff to the old bytes results in the new bytes.
 //!
-//! `PROPTEST_CASES` changes the number of edits of each kind. `cargo xtask accept edits` sets a much
-//! higher number than the default.
+//! `PROPTEST_CASES` changes the number of edits of each kind. `cargo xtask accept edits` sets a
+//! much higher number than the default.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by them")]
 

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use acp_tools::files::Durability;
 use acp_tools::files::read::read_excerpt;
 use acp_tools::files::workspace::WorkspacePath;
-use acp_tools::files::write::{PreImage, atomic_write, read_whole};
+use acp_tools::files::write::{PreImage, atomic_write_if_unchanged, read_whole};
 use acp_tools::{ToolError, Workspace};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
 use serde_json::json;
@@ -165,7 +165,7 @@ impl SwapRace {
             if found.bytes() == Some(OUTSIDE.as_bytes()) {
                 return Some(OUTSIDE.to_owned());
             }
-            self.written(atomic_write(&self.workspace, &at, INSIDE.as_bytes(), &found))
+            self.written(atomic_write_if_unchanged(&self.workspace, &at, INSIDE.as_bytes(), &found))
         } else {
             let name = if number % 4 == 1 { "dir" } else { "near" };
             let held = [self.root.join(name), self.root.join(format!("{name}-link"))];
@@ -174,7 +174,12 @@ impl SwapRace {
                 openat(CWD, dir, flags, Mode::empty()).ok()
             })?;
             let at = self.inspected_path(&format!("{name}/new/file"))?;
-            let written = atomic_write(&self.workspace, &at, INSIDE.as_bytes(), &PreImage::Missing);
+            let written = atomic_write_if_unchanged(
+                &self.workspace,
+                &at,
+                INSIDE.as_bytes(),
+                &PreImage::Missing,
+            );
             let _ = unlinkat(&held, "new/file", AtFlags::empty());
             let _ = unlinkat(&held, "new", AtFlags::REMOVEDIR);
             self.written(written)

@@ -92,7 +92,7 @@ async fn check(
                 _ if preview.effects.is_always_asked() => ExpectedVerdict::Protected,
                 // Permission is required only because the session has not read the file. The path
                 // itself requires no permission.
-                _ if preview.effects.is_sensitive() && !is_outside => ExpectedVerdict::Inside,
+                _ if preview.effects.is_high_risk() && !is_outside => ExpectedVerdict::Inside,
                 _ if !is_outside => ExpectedVerdict::Obeyed,
                 _ => ExpectedVerdict::Outside,
             }

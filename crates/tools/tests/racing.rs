@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use acp_tools::error::ErrorCode;
 use acp_tools::files::Durability;
-use acp_tools::files::write::{PreImage, atomic_write, read_whole};
+use acp_tools::files::write::{PreImage, atomic_write_if_unchanged, read_whole};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
@@ -92,7 +92,7 @@ impl WriteRace {
         let part = f64::from(number.wrapping_mul(2_654_435_761)) / f64::from(u32::MAX);
         self.go.send((number, self.took.get().mul_f64(1.5 * part))).unwrap();
         let start = Instant::now();
-        let done = atomic_write(&self.workspace, &at, ours.as_bytes(), seen);
+        let done = atomic_write_if_unchanged(&self.workspace, &at, ours.as_bytes(), seen);
         self.took.set(start.elapsed());
         self.is_written.recv().unwrap();
         if let Err(error) = &done {
@@ -211,12 +211,12 @@ fn undo_restores_late_writes() {
     let race = WriteRace::new(overwrite);
     let open = OpenOptions::new().write(true).open(race.path()).unwrap();
     let at = race.workspace.resolve("file").unwrap();
-    atomic_write(&race.workspace, &at, b"ours", &race.current_image()).unwrap();
+    atomic_write_if_unchanged(&race.workspace, &at, b"ours", &race.current_image()).unwrap();
     assert_eq!(race.workspace.take_late_writes(), []);
     write_whole(&open, "late");
     assert_eq!(race.workspace.take_late_writes().len(), 1);
     assert_eq!(race.workspace.take_late_writes(), [], "it is told once");
-    acp_tools::files::undo::UndoPlan::for_last_change(&race.workspace)
+    acp_tools::files::undo::UndoPlan::for_last_session_change(&race.workspace)
         .unwrap()
         .run(&race.workspace)
         .unwrap();

@@ -22,7 +22,7 @@ use acp_tools::files::rewind::{KeptFile, RewindPlan};
 use acp_tools::files::undo::UndoPlan;
 use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all_or_none};
 use acp_tools::{ToolError, Workspace};
-use acp_types::{FileChange, Operation, diff};
+use acp_types::{FileChange, FileChangeOperation, diff};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -128,7 +128,7 @@ impl Tree {
                 inspect_entry(&self.workspace, &at(from)?)?.move_to(&self.workspace, &at(to)?)
             }
             FileAction::Delete(path) => {
-                inspect_entry(&self.workspace, &at(path)?)?.delete(&self.workspace)
+                inspect_entry(&self.workspace, &at(path)?)?.delete_and_record_undo(&self.workspace)
             }
         }
     }
@@ -161,7 +161,7 @@ impl Tree {
     }
 
     fn undo(&self) -> Result<(), ToolError> {
-        UndoPlan::for_last_change(&self.workspace)?.run(&self.workspace).map(drop)
+        UndoPlan::for_last_session_change(&self.workspace)?.run(&self.workspace).map(drop)
     }
 
     /// Returns every entry with its mode, its link count and its bytes.
@@ -223,7 +223,7 @@ fn any_step() -> impl Strategy<Value = SessionStep> {
 fn perform_steps(tree: &mut Tree, steps: &[SessionStep]) -> Vec<TreeState> {
     let mut prompt = 1;
     let mut states = vec![tree.state()];
-    tree.workspace.begin_prompt(prompt);
+    tree.workspace.set_prompt_number(prompt);
     for (number, step) in steps.iter().enumerate() {
         match step {
             // An action that is impossible changes nothing.
@@ -232,12 +232,12 @@ fn perform_steps(tree: &mut Tree, steps: &[SessionStep]) -> Vec<TreeState> {
             SessionStep::Undo => drop(tree.undo()),
             SessionStep::Prompt => {
                 prompt += 1;
-                tree.workspace.begin_prompt(prompt);
+                tree.workspace.set_prompt_number(prompt);
                 states.push(tree.state());
             }
             SessionStep::Restart => {
                 tree.restart();
-                tree.workspace.begin_prompt(prompt);
+                tree.workspace.set_prompt_number(prompt);
             }
         }
     }
@@ -265,7 +265,7 @@ fn check_folders(
 ) -> Result<(), TestCaseError> {
     for path in before.difference(after) {
         let is_forecast = plan.iter().any(|change| match &change.operation {
-            Operation::Move { from } => path.starts_with(from),
+            FileChangeOperation::Move { from } => path.starts_with(from),
             _ => *path == change.path,
         });
         prop_assert!(is_forecast, "{path:?} is gone, but: {plan:?}");
@@ -282,7 +282,7 @@ fn check_forecast(
     for path in before.keys().chain(after.keys()) {
         let is_forecast = plan.iter().any(|change| match &change.operation {
             // A move of a directory covers only the paths in it whose content stays the same.
-            Operation::Move { from } => {
+            FileChangeOperation::Move { from } => {
                 let left = path.strip_prefix(from).map(|rest| change.path.join(rest));
                 let reached = path.strip_prefix(&change.path).map(|rest| from.join(rest));
                 [from, &change.path].contains(&path)
@@ -290,7 +290,9 @@ fn check_forecast(
                     || reached.is_ok_and(|from| before.get(&from) == after.get(path))
             }
             // A change of a directory covers all paths in it.
-            Operation::Add | Operation::Modify => path.starts_with(&change.path),
+            FileChangeOperation::Add | FileChangeOperation::Modify => {
+                path.starts_with(&change.path)
+            }
             _ => *path == change.path,
         });
         // A file with two hard links changes under both names, but the plan has only one of them.
@@ -306,7 +308,7 @@ fn check_forecast(
             path.exists() || files.keys().any(|other| other.starts_with(path))
         };
         match &change.operation {
-            Operation::Move { from } => {
+            FileChangeOperation::Move { from } => {
                 prop_assert!(
                     !from.exists() && change.path.symlink_metadata().is_ok(),
                     "{change:?}"
@@ -323,7 +325,7 @@ fn check_forecast(
             }
             operation => {
                 // A folder may take the name of a deleted file.
-                match *operation == Operation::Delete {
+                match *operation == FileChangeOperation::Delete {
                     true => prop_assert!(!after.contains_key(&change.path), "{:?}", change),
                     false => prop_assert!(has_content(after, &change.path), "{:?}", change),
                 }

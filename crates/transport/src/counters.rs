@@ -69,7 +69,7 @@ impl TransportCounters {
     /// Counts a message that the agent is about to hand to the SDK. Call this method after
     /// [`wait_for_credit`](Self::wait_for_credit), once for each message that is not a response to
     /// the client.
-    pub fn count_handed_over(&self) {
+    pub fn count_agent_message_to_sdk(&self) {
         add_count(&self.frames_handed_over, 1);
     }
 
@@ -137,7 +137,7 @@ mod tests {
         let counters = Arc::<TransportCounters>::default();
         for _ in 0..MAX_UNWRITTEN_FRAMES {
             assert!(has_credit(&counters).await);
-            counters.count_handed_over();
+            counters.count_agent_message_to_sdk();
         }
         assert!(!has_credit(&counters).await);
         let waiting = tokio::spawn({
@@ -162,7 +162,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn messages_that_never_reach_an_idle_writer_are_written_off_and_counted() {
         let counters = TransportCounters::default();
-        (0..MAX_UNWRITTEN_FRAMES).for_each(|_| counters.count_handed_over());
+        (0..MAX_UNWRITTEN_FRAMES).for_each(|_| counters.count_agent_message_to_sdk());
         // A queued and unwritten line prevents the write-off.
         add_count(&counters.lines_queued, 1);
         assert!(timeout(CREDIT_WRITE_OFF_TIMEOUT * 4, counters.wait_for_credit()).await.is_err());

@@ -38,7 +38,7 @@ pub(crate) fn check_line(line: &[u8]) -> Result<CheckedLine<'_>, LineError> {
 
 /// The way in which invalid UTF-8 is replaced by U+FFFD.
 #[derive(Clone, Copy)]
-enum InvalidUtf8Replacement {
+enum ReplacementCharMerging {
     /// One replacement per invalid sequence, as usual.
     ReplaceEach,
     /// One replacement for adjacent invalid sequences.
@@ -48,7 +48,7 @@ enum InvalidUtf8Replacement {
 /// Decodes a line that is not UTF-8. A replacement character may be longer than the invalid bytes.
 /// If the text would exceed the maximum length of a line, adjacent replacements are merged.
 fn decode_lossy(line: &[u8]) -> Result<String, LineError> {
-    for gaps in [InvalidUtf8Replacement::ReplaceEach, InvalidUtf8Replacement::MergeAdjacent] {
+    for gaps in [ReplacementCharMerging::ReplaceEach, ReplacementCharMerging::MergeAdjacent] {
         // The length is computed before decoding, because the text may be three times as long as
         // the line.
         let length = pieces_with_replacements(line, gaps).map(str::len).sum::<usize>();
@@ -63,11 +63,11 @@ fn decode_lossy(line: &[u8]) -> Result<String, LineError> {
 
 fn pieces_with_replacements(
     line: &[u8],
-    gaps: InvalidUtf8Replacement,
+    gaps: ReplacementCharMerging,
 ) -> impl Iterator<Item = &str> {
     let mut is_behind_gap = false;
     line.utf8_chunks().flat_map(move |chunk| {
-        let is_merged = matches!(gaps, InvalidUtf8Replacement::MergeAdjacent)
+        let is_merged = matches!(gaps, ReplacementCharMerging::MergeAdjacent)
             && is_behind_gap
             && chunk.valid().is_empty();
         is_behind_gap = !chunk.invalid().is_empty();
@@ -77,7 +77,7 @@ fn pieces_with_replacements(
 
 impl CheckedLine<'_> {
     /// Parses the line.
-    pub(crate) fn decode(self) -> Result<RawJsonRpcMessage, RejectedLine> {
+    pub(crate) fn decode(self) -> Result<RawJsonRpcMessage, RejectedLineHandling> {
         let text = &*self.text;
         let is_utf8 = matches!(self.text, Cow::Borrowed(_));
         if !text.trim_start().starts_with('{') {
@@ -93,18 +93,19 @@ impl CheckedLine<'_> {
             // check for U+FFFD.
             Some(message @ RawJsonRpcMessage::Response(_)) => Ok(message),
             Some(message) if is_utf8 => Ok(message),
-            Some(message) => {
-                Err(RejectedLine::Respond(unaltered_request_id(&message), LineError::NotUtf8))
-            }
-            None => match classify_invalid_object(text) {
-                Ok((ObjectKind::Response, id)) => {
-                    Err(RejectedLine::EndRequest(id_unless_altered(id)))
+            Some(message) => Err(RejectedLineHandling::Respond(
+                unaltered_request_id(&message),
+                LineError::NotUtf8,
+            )),
+            None => match invalid_object_kind_and_id(text) {
+                Ok((InvalidObjectKind::Response, id)) => {
+                    Err(RejectedLineHandling::EndRequest(id_unless_altered(id)))
                 }
-                Ok((ObjectKind::Other, id)) if is_utf8 => {
-                    Err(RejectedLine::Respond(id, LineError::InvalidEnvelope))
+                Ok((InvalidObjectKind::Other, id)) if is_utf8 => {
+                    Err(RejectedLineHandling::Respond(id, LineError::InvalidEnvelope))
                 }
-                Ok((ObjectKind::Other, id)) => {
-                    Err(RejectedLine::Respond(id_unless_altered(id), LineError::NotUtf8))
+                Ok((InvalidObjectKind::Other, id)) => {
+                    Err(RejectedLineHandling::Respond(id_unless_altered(id), LineError::NotUtf8))
                 }
                 Err(error) => Err(if is_utf8 { error } else { LineError::NotUtf8 }.into()),
             },
@@ -129,7 +130,7 @@ fn id_unless_altered(id: RawJsonRpcId) -> RawJsonRpcId {
 
 /// The handling of a rejected line.
 #[derive(Debug, PartialEq)]
-pub(crate) enum RejectedLine {
+pub(crate) enum RejectedLineHandling {
     /// Send one error response with this id.
     Respond(RawJsonRpcId, LineError),
     /// The line is an invalid response. End the request with this id, which waits for it. Send
@@ -137,7 +138,7 @@ pub(crate) enum RejectedLine {
     EndRequest(RawJsonRpcId),
 }
 
-impl From<LineError> for RejectedLine {
+impl From<LineError> for RejectedLineHandling {
     fn from(fault: LineError) -> Self {
         Self::Respond(RawJsonRpcId::Null, fault)
     }
@@ -222,7 +223,7 @@ fn deserialize_params<'de, D: Deserializer<'de>>(
 
 /// Returns the kind and the id of an object that is not a valid message. An invalid id becomes
 /// null.
-fn classify_invalid_object(text: &str) -> Result<(ObjectKind, RawJsonRpcId), LineError> {
+fn invalid_object_kind_and_id(text: &str) -> Result<(InvalidObjectKind, RawJsonRpcId), LineError> {
     let outline: MemberPresence =
         serde_json::from_str(text).map_err(|error| match error.is_data() {
             true => LineError::InvalidEnvelope,
@@ -234,11 +235,11 @@ fn classify_invalid_object(text: &str) -> Result<(ObjectKind, RawJsonRpcId), Lin
         Some(AnyId::Valid(id)) if !is_id_too_long(&id) => id,
         _ => RawJsonRpcId::Null,
     };
-    Ok((if is_response { ObjectKind::Response } else { ObjectKind::Other }, id))
+    Ok((if is_response { InvalidObjectKind::Response } else { InvalidObjectKind::Other }, id))
 }
 
 /// The kind of message that an invalid object was meant to be.
-enum ObjectKind {
+enum InvalidObjectKind {
     Response,
     Other,
 }
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
     use crate::limits::{MAX_DEPTH, MAX_JSON_VALUES};
 
-    fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, RejectedLine> {
+    fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, RejectedLineHandling> {
         check_line(line)?.decode()
     }
 
@@ -283,7 +284,7 @@ mod tests {
     fn assert_refused(line: &[u8], id: impl Into<Value>, fault: LineError) {
         let id = serde_json::from_value(id.into()).unwrap();
         let start = String::from_utf8_lossy(&line[..line.len().min(80)]);
-        assert_eq!(decode(line), Err(RejectedLine::Respond(id, fault)), "{start}");
+        assert_eq!(decode(line), Err(RejectedLineHandling::Respond(id, fault)), "{start}");
     }
 
     #[test]
@@ -371,7 +372,7 @@ mod tests {
             Err(LineError::TooLong.into())
         );
         let broken = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":\"\xff\"}";
-        assert_eq!(decode(broken), Err(RejectedLine::EndRequest(RawJsonRpcId::Number(1))));
+        assert_eq!(decode(broken), Err(RejectedLineHandling::EndRequest(RawJsonRpcId::Number(1))));
     }
 
     #[test]
@@ -396,7 +397,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"error":"text"}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"a":1,"a":2}}}"#,
         ] {
-            let expected = Err(RejectedLine::EndRequest(RawJsonRpcId::Number(1)));
+            let expected = Err(RejectedLineHandling::EndRequest(RawJsonRpcId::Number(1)));
             assert_eq!(decode(line.as_bytes()), expected, "{line}");
         }
     }
@@ -408,7 +409,11 @@ mod tests {
             br#"{"jsonrpc":"2.0","result":null}"#,
             b"{\"jsonrpc\":\"1.0\",\"id\":\"\xe9\",\"result\":null}",
         ] {
-            assert_eq!(decode(line), Err(RejectedLine::EndRequest(RawJsonRpcId::Null)), "{line:?}");
+            assert_eq!(
+                decode(line),
+                Err(RejectedLineHandling::EndRequest(RawJsonRpcId::Null)),
+                "{line:?}"
+            );
         }
     }
 }

@@ -15,8 +15,10 @@ pub(crate) fn encode(message: &mut RawJsonRpcMessage, line: &mut Vec<u8>) -> Res
     line.clear();
     line.shrink_to(MAX_KEPT_BUFFER_BYTES);
     match message {
-        RawJsonRpcMessage::Request(request) => write_line(request, line)?,
-        RawJsonRpcMessage::Notification(notification) => write_line(notification, line)?,
+        RawJsonRpcMessage::Request(request) => write_message_without_newline(request, line)?,
+        RawJsonRpcMessage::Notification(notification) => {
+            write_message_without_newline(notification, line)?;
+        }
         RawJsonRpcMessage::Response(response) => write_response(response, line)?,
     }
     line.push(b'\n');
@@ -28,7 +30,7 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
     if let RawJsonRpcResponse::Error { error, .. } = response {
         reshape_sdk_error(error);
     }
-    write_line(response, line)?;
+    write_message_without_newline(response, line)?;
     if let RawJsonRpcResponse::Error { error, .. } = response
         && line.len() >= MAX_ERROR_LINE_BYTES
         && serde_json::to_vec(&error.data)?.len() > max_data_bytes(error)
@@ -37,7 +39,7 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
         let reason = error.data.value().and_then(|data| data.get("reason")).cloned();
         error.data = reason.map(|reason| Some(json!({ "reason": reason }))).into();
         line.clear();
-        write_line(response, line)?;
+        write_message_without_newline(response, line)?;
     }
     Ok(())
 }
@@ -45,14 +47,14 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
 /// A message that is serialised by reference. The SDK's `Serialize` implementation of a message
 /// first clones the whole message.
 #[derive(Serialize)]
-struct JsonRpcLine<'a, T> {
+struct BorrowedJsonRpcMessage<'a, T> {
     jsonrpc: &'static str,
     #[serde(flatten)]
     message: &'a T,
 }
 
-fn write_line<T: Serialize>(message: &T, line: &mut Vec<u8>) -> Result<()> {
-    serde_json::to_writer(line, &JsonRpcLine { jsonrpc: "2.0", message })
+fn write_message_without_newline<T: Serialize>(message: &T, line: &mut Vec<u8>) -> Result<()> {
+    serde_json::to_writer(line, &BorrowedJsonRpcMessage { jsonrpc: "2.0", message })
 }
 
 /// Returns the maximum number of bytes of `data` that are kept if the line of the error is too

@@ -12,7 +12,7 @@ use crate::limits::{MAX_DEPTH, MAX_ERROR_MESSAGE_BYTES, MAX_JSON_VALUES, MAX_LIN
 /// visible line of at most 1 KiB that starts with a capital letter. `reason` is a stable word for
 /// programs, sent as `data.reason`.
 #[must_use]
-pub fn jsonrpc_error(code: ErrorCode, reason: &str, message: &str) -> Error {
+pub fn jsonrpc_error_with_reason(code: ErrorCode, reason: &str, message: &str) -> Error {
     let shown = escape_invisible(message.trim());
     let shown = head(&shown, MAX_ERROR_MESSAGE_BYTES);
     let mut letters = shown.chars();
@@ -23,7 +23,7 @@ pub fn jsonrpc_error(code: ErrorCode, reason: &str, message: &str) -> Error {
 
 /// The reason for rejecting a line or a request, sent as `data.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RefusalReason {
+pub(crate) enum TransportErrorReason {
     /// A limit is reached. A later attempt may succeed.
     Busy,
     /// The client cancelled the request before it was processed.
@@ -40,7 +40,7 @@ pub(crate) enum RefusalReason {
     ParseError,
 }
 
-impl RefusalReason {
+impl TransportErrorReason {
     fn code(self) -> ErrorCode {
         match self {
             Self::Busy | Self::AgentFailure => ErrorCode::INTERNAL_ERROR,
@@ -100,17 +100,17 @@ impl LineError {
     /// Returns the `error` of the error response.
     pub(crate) fn to_error(self) -> Error {
         let reason = match self {
-            Self::NotAnObject | Self::InvalidEnvelope => RefusalReason::InvalidRequest,
-            Self::Busy => RefusalReason::Busy,
-            _ => RefusalReason::ParseError,
+            Self::NotAnObject | Self::InvalidEnvelope => TransportErrorReason::InvalidRequest,
+            Self::Busy => TransportErrorReason::Busy,
+            _ => TransportErrorReason::ParseError,
         };
         transport_error(reason, &self.to_string())
     }
 }
 
 /// Creates an error of the transport itself.
-pub(crate) fn transport_error(reason: RefusalReason, message: &str) -> Error {
-    jsonrpc_error(reason.code(), reason.as_str(), message)
+pub(crate) fn transport_error(reason: TransportErrorReason, message: &str) -> Error {
+    jsonrpc_error_with_reason(reason.code(), reason.as_str(), message)
 }
 
 /// Returns whether an error's data consists of a reason and a path.
@@ -141,38 +141,39 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
         ErrorCode::METHOD_NOT_FOUND => {
             let what = "This agent does not have the method; the response to `initialize` \
                         lists its capabilities";
-            transport_error(RefusalReason::MethodNotFound, what)
+            transport_error(TransportErrorReason::MethodNotFound, what)
         }
         ErrorCode::INVALID_PARAMS => {
             let expected =
                 complaint.and_then(|data| data["error"].as_str()).and_then(expected_type);
             match expected {
                 Some(expected) => transport_error(
-                    RefusalReason::InvalidParams,
+                    TransportErrorReason::InvalidParams,
                     &format!("The parameters do not fit: {expected}"),
                 ),
                 None => transport_error(
-                    RefusalReason::InvalidParams,
+                    TransportErrorReason::InvalidParams,
                     &about("The parameters do not fit the method"),
                 ),
             }
         }
         ErrorCode::INVALID_REQUEST if is_refused_before_initialize(data) => {
             let what = "The connection is not initialized; send `initialize` first";
-            transport_error(RefusalReason::InvalidRequest, what)
+            transport_error(TransportErrorReason::InvalidRequest, what)
         }
-        ErrorCode::INVALID_REQUEST => {
-            transport_error(RefusalReason::InvalidRequest, &about("The request is not valid"))
-        }
+        ErrorCode::INVALID_REQUEST => transport_error(
+            TransportErrorReason::InvalidRequest,
+            &about("The request is not valid"),
+        ),
         ErrorCode::PARSE_ERROR => {
-            transport_error(RefusalReason::ParseError, "The line is not a JSON-RPC message")
+            transport_error(TransportErrorReason::ParseError, "The line is not a JSON-RPC message")
         }
         ErrorCode::REQUEST_CANCELLED => {
-            transport_error(RefusalReason::Cancelled, "The request was cancelled")
+            transport_error(TransportErrorReason::Cancelled, "The request was cancelled")
         }
         // The data is omitted, because it may contain messages of the operating system.
         _ => transport_error(
-            RefusalReason::AgentFailure,
+            TransportErrorReason::AgentFailure,
             "The agent failed: an internal error occurred. Please report it",
         ),
     })
@@ -209,19 +210,19 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        RefusalReason, SDK_MESSAGES, from_sdk_error, is_reason_and_path, jsonrpc_error,
-        transport_error,
+        SDK_MESSAGES, TransportErrorReason, from_sdk_error, is_reason_and_path,
+        jsonrpc_error_with_reason, transport_error,
     };
     use crate::limits::MAX_ERROR_MESSAGE_BYTES;
 
-    const ALL: [RefusalReason; 7] = [
-        RefusalReason::Busy,
-        RefusalReason::Cancelled,
-        RefusalReason::AgentFailure,
-        RefusalReason::InvalidParams,
-        RefusalReason::InvalidRequest,
-        RefusalReason::MethodNotFound,
-        RefusalReason::ParseError,
+    const ALL: [TransportErrorReason; 7] = [
+        TransportErrorReason::Busy,
+        TransportErrorReason::Cancelled,
+        TransportErrorReason::AgentFailure,
+        TransportErrorReason::InvalidParams,
+        TransportErrorReason::InvalidRequest,
+        TransportErrorReason::MethodNotFound,
+        TransportErrorReason::ParseError,
     ];
 
     /// Checks the properties that clients may rely on in all errors created here.
@@ -255,7 +256,7 @@ pub(crate) mod tests {
                 check(&from_sdk_error(code, name, data.as_ref()).unwrap());
             }
         }
-        let foreign = jsonrpc_error(7.into(), "own_word", "it is full");
+        let foreign = jsonrpc_error_with_reason(7.into(), "own_word", "it is full");
         assert_eq!((i32::from(foreign.code), &*foreign.message), (7, "It is full"));
         assert_eq!(foreign.data, Some(json!({"reason": "own_word"})));
     }

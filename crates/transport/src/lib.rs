@@ -24,6 +24,6 @@ mod writer;
 pub use tokio_util::sync::CancellationToken;
 
 pub use counters::{CounterSnapshot, TransportCounters};
-pub use errors::jsonrpc_error;
+pub use errors::jsonrpc_error_with_reason;
 pub use limits::MAX_LINE_BYTES;
 pub use transport::{Transport, is_within_json_bounds, stdio};

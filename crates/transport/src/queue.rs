@@ -150,11 +150,11 @@ impl OutgoingQueue {
     /// Queues the response to a request without waiting, or drops it if the queue is closed.
     pub(crate) fn push_response(&self, line: &[u8], id: &RawJsonRpcId) {
         self.lock().remove_answered_request(id);
-        self.push(line, OutgoingKind::Response);
+        self.push_unless_closed(line, OutgoingKind::Response);
     }
 
     /// Queues a line without waiting, or drops it if the queue is closed.
-    pub(crate) fn push(&self, line: &[u8], kind: OutgoingKind) {
+    pub(crate) fn push_unless_closed(&self, line: &[u8], kind: OutgoingKind) {
         let state = self.lock();
         if !state.closed {
             self.append_locked(state, line, kind);
@@ -337,12 +337,12 @@ mod tests {
     #[test]
     fn lines_count_as_written_when_their_last_byte_is() {
         let (queue, counters) = queue();
-        queue.push(b"one\n", OutgoingKind::AgentMessage);
-        queue.push(b"three\n", OutgoingKind::Response);
+        queue.push_unless_closed(b"one\n", OutgoingKind::AgentMessage);
+        queue.push_unless_closed(b"three\n", OutgoingKind::Response);
         let mut taken = Vec::new();
         assert!(queue.wait_and_take_lines(&mut taken));
         assert_eq!(taken, b"one\nthree\n");
-        queue.push(b"x\n", OutgoingKind::AgentMessage);
+        queue.push_unless_closed(b"x\n", OutgoingKind::AgentMessage);
 
         let mut states = Vec::new();
         for bytes in [3, 1, 5, 1, 2] {
@@ -365,7 +365,7 @@ mod tests {
             assert!(admit(&queue).is_ok());
         }
         assert!(!queue.lock().has_room_for_request() && queue.lock().has_room_for_answer());
-        queue.push(b"{}\n", OutgoingKind::AgentMessage);
+        queue.push_unless_closed(b"{}\n", OutgoingKind::AgentMessage);
         queue.wait_and_push_error_response(b"{}\n").unwrap();
         assert!(!queue.lock().has_room_for_request());
 
@@ -429,9 +429,9 @@ mod tests {
     fn unwritten_responses_delay_requests_and_error_responses() {
         let line = vec![b'a'; MAX_QUEUED_ANSWER_BYTES + 1];
         let (queue, _) = queue();
-        queue.push(&line, OutgoingKind::AgentMessage);
+        queue.push_unless_closed(&line, OutgoingKind::AgentMessage);
         assert!(queue.lock().has_room_for_request());
-        queue.push(&line, OutgoingKind::Response);
+        queue.push_unless_closed(&line, OutgoingKind::Response);
         assert!(!queue.lock().has_room_for_request() && !queue.lock().has_room_for_answer());
 
         let mut taken = Vec::new();
@@ -448,13 +448,13 @@ mod tests {
     fn closing_wakes_the_reader_and_lets_the_writer_finish() {
         let (queue, counters) = queue();
         (0..MAX_UNANSWERED_REQUESTS).for_each(|_| assert!(admit(&queue).is_ok()));
-        queue.push(b"kept\n", OutgoingKind::AgentMessage);
+        queue.push_unless_closed(b"kept\n", OutgoingKind::AgentMessage);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| admit(&queue));
             queue.close();
             assert_eq!(waiting.join().unwrap(), Err(QueueClosed));
         });
-        queue.push(b"late\n", OutgoingKind::AgentMessage);
+        queue.push_unless_closed(b"late\n", OutgoingKind::AgentMessage);
         assert_eq!(queue.wait_and_push_error_response(b"late\n"), Err(QueueClosed));
 
         let mut taken = Vec::new();
@@ -467,7 +467,7 @@ mod tests {
     #[test]
     fn an_abandoned_queue_is_empty_and_closed() {
         let (queue, _) = queue();
-        queue.push(b"lost\n", OutgoingKind::AgentMessage);
+        queue.push_unless_closed(b"lost\n", OutgoingKind::AgentMessage);
         queue.close_and_clear();
         assert!(!queue.wait_and_take_lines(&mut Vec::new()));
         assert_eq!(admit(&queue), Err(QueueClosed));

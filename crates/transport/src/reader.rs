@@ -10,7 +10,7 @@ use futures::channel::mpsc::UnboundedSender;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::counters::{TransportCounters, add_count};
-use crate::decode::{RejectedLine, check_line};
+use crate::decode::{RejectedLineHandling, check_line};
 use crate::encode::encode;
 use crate::errors::LineError;
 use crate::framing::{BoundedLines, FramedLine};
@@ -81,7 +81,7 @@ impl LineReaderThread {
         let id = request.id.clone();
         let Admission::Admitted(number) = self.queue.wait_and_admit_request(&id, size)? else {
             drop(message);
-            return self.reject_line(RejectedLine::Respond(id, LineError::Busy));
+            return self.reject_line(RejectedLineHandling::Respond(id, LineError::Busy));
         };
         let is_handshake = &*request.method == INITIALIZE;
         self.handoff.send(message, size)?;
@@ -91,21 +91,21 @@ impl LineReaderThread {
         if is_handshake { self.queue.wait_for_answer(number) } else { Ok(()) }
     }
 
-    fn reject_line(&mut self, refused: RejectedLine) -> Result<(), QueueClosed> {
-        if !matches!(refused, RejectedLine::Respond(_, LineError::Busy)) {
+    fn reject_line(&mut self, refused: RejectedLineHandling) -> Result<(), QueueClosed> {
+        if !matches!(refused, RejectedLineHandling::Respond(_, LineError::Busy)) {
             add_count(&self.counters.lines_malformed, 1);
         }
         tracing::debug!(?refused, "refused a line");
         match refused {
-            RejectedLine::Respond(id, fault) => {
+            RejectedLineHandling::Respond(id, fault) => {
                 let mut answer = RawJsonRpcMessage::response(id, Err(fault.to_error()));
                 match encode(&mut answer, &mut self.answer) {
                     Ok(()) => self.queue.wait_and_push_error_response(&self.answer),
                     Err(_) => Ok(()),
                 }
             }
-            RejectedLine::EndRequest(RawJsonRpcId::Null) => Ok(()),
-            RejectedLine::EndRequest(id) => {
+            RejectedLineHandling::EndRequest(RawJsonRpcId::Null) => Ok(()),
+            RejectedLineHandling::EndRequest(id) => {
                 let error = LineError::InvalidEnvelope.to_error();
                 let response = RawJsonRpcMessage::response(id, Err(error));
                 self.handoff.send(response, INVALID_RESPONSE_BYTES)

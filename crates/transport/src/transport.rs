@@ -236,14 +236,14 @@ async fn queue_frames(
         encode::encode(&mut message, &mut line).map_err(Error::into_internal_error)?;
         match message.response_id() {
             Some(id) => queue.push_response(&line, id),
-            None => queue.push(&line, outgoing_kind(&message)),
+            None => queue.push_unless_closed(&line, kind_of_non_response(&message)),
         }
     }
     Ok(())
 }
 
 /// Returns the kind of a message that is not a response.
-fn outgoing_kind(message: &RawJsonRpcMessage) -> OutgoingKind {
+fn kind_of_non_response(message: &RawJsonRpcMessage) -> OutgoingKind {
     match message {
         RawJsonRpcMessage::Notification(it) if &*it.method == CANCEL_REQUEST => {
             OutgoingKind::SdkCancel

@@ -26,13 +26,17 @@ impl LineWriterThread {
         let mut output = RetryWouldBlock(output);
         let mut lines = Vec::new();
         while self.queue.wait_and_take_lines(&mut lines) {
-            self.write(&mut output, &lines)?;
+            self.write_all_and_mark_written(&mut output, &lines)?;
             output.flush()?;
         }
         Ok(())
     }
 
-    fn write(&self, output: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    fn write_all_and_mark_written(
+        &self,
+        output: &mut impl Write,
+        mut bytes: &[u8],
+    ) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = output.write(&bytes[..bytes.len().min(MAX_WRITE_CALL_BYTES)])?;
             if written == 0 {
@@ -61,7 +65,7 @@ mod tests {
 
     fn queue(lines: &[u8]) -> Arc<OutgoingQueue> {
         let queue = OutgoingQueue::new(Arc::default(), Box::new(|| false));
-        queue.push(lines, OutgoingKind::AgentMessage);
+        queue.push_unless_closed(lines, OutgoingKind::AgentMessage);
         Arc::new(queue)
     }
 
@@ -94,8 +98,8 @@ mod tests {
             }
         }
         let queue = queue(b"one\n");
-        queue.push(b"two\n", OutgoingKind::Response);
-        queue.push(&[b'a'; MAX_WRITE_CALL_BYTES], OutgoingKind::AgentMessage);
+        queue.push_unless_closed(b"two\n", OutgoingKind::Response);
+        queue.push_unless_closed(&[b'a'; MAX_WRITE_CALL_BYTES], OutgoingKind::AgentMessage);
         queue.close();
         let mut calls = Calls(Vec::new());
         LineWriterThread::new(queue, CancellationToken::new())

@@ -94,8 +94,8 @@ impl Scratch {
         path
     }
 
-    /// Returns a path of the program that a sandboxed command sees, also if the program was built in
-    /// `/tmp`, which is hidden.
+    /// Returns a path of the program that a sandboxed command sees, also if the program was built
+    /// in `/tmp`, which is hidden.
     pub(crate) fn visible_program(&self) -> PathBuf {
         if !Path::new(CALLBOARD).starts_with("/tmp") {
             return CALLBOARD.into();

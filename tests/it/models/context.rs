@@ -273,7 +273,7 @@ async fn a_cancel_ends_the_wait_for_a_summary() {
     let prompt = agent.prompt("go").await;
     let replies =
         |asked: &[RecordedRequest]| asked.iter().filter(|asked| asked.dialect.is_some()).count();
-    assert!(server.wait_for_requests(|asked| replies(asked) == 4).await);
+    assert!(server.wait_until_requests_match(|asked| replies(asked) == 4).await);
     let cancelled = Instant::now();
     agent.cancel().await;
     assert_eq!(agent.answer(&prompt).await.unwrap()["stopReason"], "cancelled");

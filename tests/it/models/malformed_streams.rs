@@ -256,7 +256,7 @@ async fn a_cancel_ends_a_silent_stream_and_its_connection() {
                 callboard_models::mock_server::ResponseProgress::Disconnected(_)
             )
         };
-        assert!(server.wait_for_requests(left).await);
+        assert!(server.wait_until_requests_match(left).await);
         assert_eq!(agent.turn("again").await, "end_turn");
         assert_eq!(count_runs(&agent), 0);
         agent.finish().await;

@@ -30,7 +30,8 @@ async fn server(name: &str, folder: &TempDir) -> (ModelServer, String) {
     let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let answer = |_: &_| MockResponse::from(MockReply::new().with_text("In confidence: yes."));
-    let server = ModelServer::start_with_tls(move |stream| acceptor.accept(stream), answer).await;
+    let server =
+        ModelServer::start_with_tls_acceptor(move |stream| acceptor.accept(stream), answer).await;
     (server.unwrap(), format!("ca_file = '{}'", file.display()))
 }
 

@@ -45,10 +45,10 @@ const AT_CLIENT: usize = 3;
 /// Runs one turn for each set of client features: files and terminals, only files, only terminals,
 /// and neither. If a turn contains mistakes, returns an error that lists them, without running the
 /// remaining turns. Otherwise returns 0.
-pub(super) fn acpx_turns_with_mistakes(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
+pub(super) fn check_acpx_turns(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
     let modules = install_acpx(built)?;
     for options in [&[][..], &["--no-terminal"], &["--no-fs"], &["--no-terminal", "--no-fs"]] {
-        let wrong = find_turn_mistakes(built, &modules, options)?;
+        let wrong = run_turn_and_find_mistakes(built, &modules, options)?;
         if !wrong.is_empty() {
             return Err(TaskError::Failed(format!("acpx {options:?}: {}", wrong.join("; "))));
         }
@@ -57,7 +57,7 @@ pub(super) fn acpx_turns_with_mistakes(built: &ReleasePrograms, _: u32) -> Resul
 }
 
 /// Runs a turn, and returns descriptions of its mistakes.
-fn find_turn_mistakes(
+fn run_turn_and_find_mistakes(
     built: &ReleasePrograms,
     modules: &Path,
     options: &[&str],

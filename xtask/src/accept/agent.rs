@@ -101,8 +101,8 @@ impl AgentProcess {
         let end = Instant::now() + deadline;
         loop {
             match self.wait_for_next_message(method, end)? {
-                Some(NextMessage::Notification(message)) => seen(&message),
-                Some(NextMessage::Response(result)) => return Ok(result),
+                Some(NotificationOrResponse::Notification(message)) => seen(&message),
+                Some(NotificationOrResponse::Response(result)) => return Ok(result),
                 None => {
                     return Err(TaskError::Failed(format!("{method}: no reply in {deadline:?}")));
                 }
@@ -121,9 +121,11 @@ impl AgentProcess {
         let end = Instant::now() + deadline;
         loop {
             match self.wait_for_next_message(method, end)? {
-                Some(NextMessage::Notification(message)) if is_it(&message) => return Ok(None),
-                Some(NextMessage::Notification(_)) => {}
-                Some(NextMessage::Response(result)) => return Ok(Some(result)),
+                Some(NotificationOrResponse::Notification(message)) if is_it(&message) => {
+                    return Ok(None);
+                }
+                Some(NotificationOrResponse::Notification(_)) => {}
+                Some(NotificationOrResponse::Response(result)) => return Ok(Some(result)),
                 None => {
                     return Err(TaskError::Failed(format!("{method}: no reply in {deadline:?}")));
                 }
@@ -137,7 +139,7 @@ impl AgentProcess {
         &mut self,
         method: &str,
         end: Instant,
-    ) -> Result<Option<NextMessage>, TaskError> {
+    ) -> Result<Option<NotificationOrResponse>, TaskError> {
         let failed = |why: String| TaskError::Failed(format!("{method}: {why}"));
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -150,11 +152,13 @@ impl AgentProcess {
                 if !message["id"].is_null() {
                     return Err(failed(format!("unexpected request {}", message["method"])));
                 }
-                return Ok(Some(NextMessage::Notification(message)));
+                return Ok(Some(NotificationOrResponse::Notification(message)));
             }
             if message["id"] == self.last_id {
                 return match message["error"].take() {
-                    Value::Null => Ok(Some(NextMessage::Response(message["result"].take()))),
+                    Value::Null => {
+                        Ok(Some(NotificationOrResponse::Response(message["result"].take())))
+                    }
                     error => Err(failed(format!("answered {error}"))),
                 };
             }
@@ -163,7 +167,7 @@ impl AgentProcess {
 }
 
 /// A message of an agent.
-pub(super) enum NextMessage {
+pub(super) enum NotificationOrResponse {
     /// A complete notification.
     Notification(Value),
     /// The result of the last request.

@@ -41,12 +41,12 @@ impl AllowingClient {
     }
 
     /// Selects the preview of each command.
-    pub(super) fn with_previews(self) -> Self {
+    pub(super) fn with_previews_selected(self) -> Self {
         Self { previews: true, ..self }
     }
 
     /// Returns the number of permission requests so far.
-    pub(super) fn permission_requests(&self) -> u32 {
+    pub(super) fn permission_request_count(&self) -> u32 {
         self.permission_requests
     }
 
@@ -82,10 +82,10 @@ impl AllowingClient {
         let mut kill_at = None;
         loop {
             let line = match kill_at {
-                None => Some(self.agent.wait_for_line()?),
+                None => Some(self.agent.wait_for_next_line()?),
                 Some(at) => {
                     let wait = Instant::saturating_duration_since(&at, Instant::now());
-                    self.agent.wait_for_line_within(wait)?
+                    self.agent.wait_for_next_line_within(wait)?
                 }
             };
             let Some(message) = line.map(|line| parse_json_line(&line)).transpose()? else {
@@ -116,7 +116,7 @@ impl AllowingClient {
         let id = self.send_request(method, params)?;
         let mut ended = Value::Null;
         loop {
-            let mut message = self.agent.wait_for_json_line()?;
+            let mut message = self.agent.wait_for_next_json_line()?;
             if message["method"] == "session/request_permission" {
                 self.allow(&message)?;
             } else if message["method"] == "session/update" {

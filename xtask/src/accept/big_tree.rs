@@ -31,7 +31,7 @@ impl BigTree {
         let tree = Self(path.to_owned());
         check_free_space(path, "-i", files + files / 10)?;
         check_free_space(path, "-k", SPARE_KIB)?;
-        tree.create_files(files).map_err(failed)?;
+        tree.create_files_and_links(files).map_err(failed)?;
         let folders = (0..files.div_ceil(FILES_PER_FOLDER)).step_by(10);
         let fifos = folders.map(|folder| tree.folder_path(folder).join("fifo"));
         process::run_expecting_success(Command::new("mkfifo").args(fifos))?;
@@ -46,7 +46,7 @@ impl BigTree {
         self.0.join(format!("d{:02}/e{folder:05}", folder % 100))
     }
 
-    fn create_files(&self, files: u64) -> io::Result<()> {
+    fn create_files_and_links(&self, files: u64) -> io::Result<()> {
         for number in 0..files.div_ceil(FILES_PER_FOLDER) {
             let folder = self.folder_path(number);
             fs::create_dir_all(&folder)?;

@@ -44,8 +44,9 @@ pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f
         let script =
             scratch.write_file("script.jsonl", &random_script(&mut random, runs_commands))?;
         let model = format!("script:{}", script.display());
-        let mut client =
-            CancelClient::start(RawAgent::start(&mut callboard_command(built, &scratch, &model))?)?;
+        let mut client = CancelClient::initialize(RawAgent::start(&mut callboard_command(
+            built, &scratch, &model,
+        ))?)?;
         let mut folders = BTreeMap::new();
         for turn in 0..TURNS.min(n - round * TURNS) {
             let cwd = create_turn_folder(&scratch.cwd().join(format!("{round}-{turn}")))?;
@@ -168,11 +169,11 @@ struct ReceivedCall {
 }
 
 impl CancelClient {
-    fn start(agent: RawAgent) -> Result<Self, TaskError> {
+    fn initialize(agent: RawAgent) -> Result<Self, TaskError> {
         let (calls, asked) = Default::default();
         let mut client =
             Self { agent, last_id: 0, calls, session: Value::Null, open_permissions: asked };
-        client.request_outside_turn("initialize", &json!({"protocolVersion": 1}))?;
+        client.request_and_wait_outside_turn("initialize", &json!({"protocolVersion": 1}))?;
         Ok(client)
     }
 
@@ -182,8 +183,8 @@ impl CancelClient {
         cwd: &Path,
         random: &mut Random,
     ) -> Result<Duration, TaskError> {
-        let opened =
-            self.request_outside_turn("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
+        let opened = self
+            .request_and_wait_outside_turn("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
         self.session = opened["sessionId"].clone();
         self.calls.clear();
         self.open_permissions.clear();
@@ -207,7 +208,7 @@ impl CancelClient {
             return Err(TaskError::Failed(format!("unexpected response {answer}")));
         }
         self.check_state_after_turn(cwd)?;
-        self.request_outside_turn("session/close", &json!({"sessionId": self.session}))?;
+        self.request_and_wait_outside_turn("session/close", &json!({"sessionId": self.session}))?;
         Ok(latency)
     }
 
@@ -218,13 +219,13 @@ impl CancelClient {
         let end = Instant::now() + Duration::from_millis(random.next_below(MAX_CANCEL_DELAY_MS));
         while messages > 0 {
             let left = end.saturating_duration_since(Instant::now());
-            let Some(message) = self.agent.wait_for_line_within(left)? else { return Ok(()) };
+            let Some(message) = self.agent.wait_for_next_line_within(left)? else { return Ok(()) };
             messages -= 1;
             let message = parse_json_line(&message)?;
             if message["id"].is_u64() {
                 return Err(TaskError::Failed(format!("the turn ended by itself: {message}")));
             }
-            self.handle_message(&message)?;
+            self.record_agent_message(&message)?;
             // The client either allows a permission request at once, or leaves it unanswered until
             // the cancel.
             let path = &message["params"]["toolCall"]["rawInput"]["path"];
@@ -238,7 +239,7 @@ impl CancelClient {
     }
 
     /// Handles a request or a notification of the agent.
-    fn handle_message(&mut self, message: &Value) -> Result<(), TaskError> {
+    fn record_agent_message(&mut self, message: &Value) -> Result<(), TaskError> {
         let params = &message["params"];
         let is_of_turn = params["sessionId"] == self.session;
         let call = match message["method"].as_str() {
@@ -300,20 +301,24 @@ impl CancelClient {
     /// Waits for the response to a request, and handles the messages that arrive before it.
     fn wait_for_response(&mut self, id: u64) -> Result<Value, TaskError> {
         loop {
-            let mut message = self.agent.wait_for_json_line()?;
+            let mut message = self.agent.wait_for_next_json_line()?;
             if message["id"] == id {
                 return match message["error"].take() {
                     Value::Null => Ok(message["result"].take()),
                     error => Err(TaskError::Failed(format!("answered {error}"))),
                 };
             }
-            self.handle_message(&message)?;
+            self.record_agent_message(&message)?;
         }
     }
 
     /// Sends a request while no turn runs. Messages that arrive before its response belong to no
     /// turn.
-    fn request_outside_turn(&mut self, method: &str, params: &Value) -> Result<Value, TaskError> {
+    fn request_and_wait_outside_turn(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, TaskError> {
         let id = self.send_request(method, params)?;
         let session = std::mem::take(&mut self.session);
         let answer = self.wait_for_response(id);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::ReleasePrograms;
-use super::agent::{AgentProcess, DEADLINE, NextMessage};
+use super::agent::{AgentProcess, DEADLINE, NotificationOrResponse};
 use super::figures::{
     callboard_command, done_and_end_turn_lines, median, open_session, scripted_call,
 };
@@ -34,7 +34,10 @@ pub(super) fn cancel_exit_latency(built: &ReleasePrograms, n: u32) -> Result<f64
 /// Runs n turns with a command that leaves a process running. Returns the median of the
 /// milliseconds from a prompt to the response of its turn. The process must have exited before the
 /// response.
-pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn turn_time_with_leftover_process(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("background-left")?;
     let left = json!({"command": "sleep 1000 & echo $! > pid"});
     let turns = (scripted_call("terminal", &left) + &done_and_end_turn_lines()).repeat(n as usize);
@@ -95,13 +98,15 @@ fn run_and_cancel_turn(
     let (mut answered, mut gone) = (None, None);
     loop {
         match agent.wait_for_next_message("session/prompt", Instant::now() + POLL_INTERVAL)? {
-            Some(NextMessage::Response(answer)) if answer["stopReason"] == "cancelled" => {
+            Some(NotificationOrResponse::Response(answer))
+                if answer["stopReason"] == "cancelled" =>
+            {
                 answered = Some(ms());
             }
-            Some(NextMessage::Response(other)) => {
+            Some(NotificationOrResponse::Response(other)) => {
                 return Err(TaskError::Failed(format!("unexpected response to the turn: {other}")));
             }
-            Some(NextMessage::Notification(_)) | None => {}
+            Some(NotificationOrResponse::Notification(_)) | None => {}
         }
         if gone.is_none() && !Path::new(&process).exists() {
             gone = Some(ms());

@@ -67,7 +67,7 @@ pub(super) fn idle_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskEr
 pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("read-call")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
-    let script = scratch.write_file("script.jsonl", &read_script(n))?;
+    let script = scratch.write_file("script.jsonl", &file_reading_script(n))?;
     let model = format!("script:{}", script.display());
     let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
@@ -159,7 +159,7 @@ pub(super) fn open_session(agent: &mut AgentProcess, cwd: &Path) -> Result<Value
 }
 
 /// Returns a model script of n replies with one call each, and a last reply that ends the turn.
-fn read_script(n: u32) -> String {
+fn file_reading_script(n: u32) -> String {
     let read = scripted_call("read_file", &json!({"path": "a.txt"}));
     read.repeat(n as usize) + &done_and_end_turn_lines()
 }
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_script_has_one_reply_per_call_and_a_last_reply() {
-        let script = read_script(2);
+        let script = file_reading_script(2);
         let ends: Vec<_> = script.lines().filter(|line| line.contains("\"end\"")).collect();
         assert_eq!(ends.len(), 3);
         assert_eq!(script.lines().count(), 6);

@@ -37,7 +37,7 @@ pub(super) fn edit_time_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     for round in 0..n {
         thread::sleep(PAUSE_BETWEEN_EDITS);
         let start = Instant::now();
-        editing.run_edit(|_| ())?;
+        editing.run_next_edit_turn(|_| ())?;
         ours.push(start.elapsed().as_secs_f64());
         let start = Instant::now();
         rewrite_plainly(
@@ -53,12 +53,12 @@ pub(super) fn edit_time_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
 }
 
 /// Runs n edits of one line. Returns the maximum total size of the updates of one edit, in bytes.
-pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn max_update_bytes_per_edit(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-wire", n)?;
     let mut most = 0;
     for _ in 0..n {
         let mut bytes = 0;
-        editing.run_edit(|message| {
+        editing.run_next_edit_turn(|message| {
             let kind = &message["params"]["update"]["sessionUpdate"];
             if kind == "tool_call" || kind == "tool_call_update" {
                 // The agent serializes messages in the same way and adds a newline, so this is the
@@ -74,7 +74,7 @@ pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f
 
 /// Runs a turn with n reads, one in each reply. Returns the median time of a read in the last
 /// quarter of the turn, divided by the median in the first quarter.
-pub(super) fn read_slowdown_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn late_to_early_read_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("read-drift")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let read = json!({"path": "a.txt"});
@@ -84,7 +84,7 @@ pub(super) fn read_slowdown_ratio(built: &ReleasePrograms, n: u32) -> Result<f64
     let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let (mut last, mut times) = (Instant::now(), Vec::new());
-    run_turn(&mut agent, &session, |message| {
+    run_turn_expecting_end_turn(&mut agent, &session, |message| {
         if message["params"]["update"]["status"] == "completed" {
             times.push(last.elapsed().as_secs_f64());
             last = Instant::now();
@@ -95,7 +95,7 @@ pub(super) fn read_slowdown_ratio(built: &ReleasePrograms, n: u32) -> Result<f64
 
 /// Runs a session of n turns with one read each. Returns the median time of a turn in the last
 /// quarter of the session, divided by the median in the first quarter.
-pub(super) fn turn_slowdown_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn late_to_early_turn_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("turn-drift")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, "direct"))?;
@@ -155,8 +155,8 @@ impl EditSession {
     }
 
     /// Runs one edit, and calls `seen` with every message.
-    fn run_edit(&mut self, seen: impl FnMut(&Value)) -> Result<(), TaskError> {
-        run_turn(&mut self.agent, &self.session, seen)
+    fn run_next_edit_turn(&mut self, seen: impl FnMut(&Value)) -> Result<(), TaskError> {
+        run_turn_expecting_end_turn(&mut self.agent, &self.session, seen)
     }
 
     /// Checks that the file contains every edit and no other change.
@@ -171,7 +171,7 @@ impl EditSession {
 }
 
 /// Runs the next turn of the model.
-fn run_turn(
+fn run_turn_expecting_end_turn(
     agent: &mut AgentProcess,
     session: &Value,
     seen: impl FnMut(&Value),

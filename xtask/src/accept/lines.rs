@@ -21,19 +21,22 @@ use table::{ROWS, Row};
 /// Starts a process for each malformed line, sends the line and then `initialize`. Returns the
 /// maximum time, in seconds, from the start of a process to its response to `initialize`. Each line
 /// is sent n times.
-pub(super) fn malformed_line_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn max_startup_with_malformed_line(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("malformed")?;
     let mut longest = Duration::ZERO;
     for _ in 0..n {
         for row in ROWS {
-            let survived = time_to_initialize_after(built, &scratch, row);
+            let survived = time_to_initialize_after_line(built, &scratch, row);
             longest = longest.max(survived.map_err(|stop| error_with_row_name(row, stop))?);
         }
     }
     Ok(longest.as_secs_f64())
 }
 
-fn time_to_initialize_after(
+fn time_to_initialize_after_line(
     built: &ReleasePrograms,
     scratch: &ScratchFolders,
     row: &Row,
@@ -44,7 +47,7 @@ fn time_to_initialize_after(
     agent.send_line(BARRIER)?;
     let mut seen = Vec::new();
     loop {
-        let error = parse_error_response(&agent.wait_for_line()?)?;
+        let error = parse_error_response(&agent.wait_for_next_line()?)?;
         if error.0 == "barrier" {
             break;
         }
@@ -63,7 +66,7 @@ pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Resul
     let scratch = ScratchFolders::new("malformed-shuffled")?;
     let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
     initialize(&mut agent)?;
-    let order = shuffled_rows(n, &mut built.seed.create_rng());
+    let order = shuffled_malformed_lines(n, &mut built.seed.create_rng());
     let mut expected: HashMap<(String, i64), i64> = HashMap::new();
     for (id, row) in (0..).zip(&order) {
         if let Some((id, code)) = row.expected(id, true) {
@@ -78,7 +81,7 @@ pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Resul
         input.send_line(BARRIER).map(|()| input)
     });
     loop {
-        let (id, code) = parse_error_response(&agent.wait_for_line()?)?;
+        let (id, code) = parse_error_response(&agent.wait_for_next_line()?)?;
         if id == "barrier" {
             break;
         }
@@ -90,7 +93,7 @@ pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Resul
     Ok(expected.values().map(|left| left.unsigned_abs() as f64).sum())
 }
 
-fn shuffled_rows(n: u32, random: &mut Random) -> Vec<&'static Row> {
+fn shuffled_malformed_lines(n: u32, random: &mut Random) -> Vec<&'static Row> {
     let mut order: Vec<_> = (0..n).flat_map(|_| ROWS).collect();
     random.shuffle(&mut order);
     order
@@ -103,7 +106,7 @@ pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64
     let mebibyte = vec![b'['; 1 << 20];
     (0..n).try_for_each(|_| agent.write_bytes(&mebibyte))?;
     agent.write_bytes(b"\n")?;
-    let (id, code) = parse_error_response(&agent.wait_for_line()?)?;
+    let (id, code) = parse_error_response(&agent.wait_for_next_line()?)?;
     if (&id, code) != (&Value::Null, -32700) {
         return Err(TaskError::Failed(format!("unexpected response {code} to {id}")));
     }
@@ -181,7 +184,7 @@ impl DenseLine {
 
     fn check_response(&self, agent: &mut RawAgent) -> Result<(), TaskError> {
         loop {
-            let answer = agent.wait_for_json_line()?;
+            let answer = agent.wait_for_next_json_line()?;
             if answer["method"].is_string() {
                 // The message is a notification of a session that was opened by an earlier line.
                 continue;
@@ -206,7 +209,7 @@ const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
 fn initialize(agent: &mut RawAgent) -> Result<(), TaskError> {
     agent.send_line(INITIALIZE)?;
-    let answer = agent.wait_for_json_line()?;
+    let answer = agent.wait_for_next_json_line()?;
     match (answer["id"].as_str(), answer["result"]["protocolVersion"].as_u64()) {
         (Some("init"), Some(1)) => Ok(()),
         _ => Err(TaskError::Failed(format!("unexpected response to initialize: {answer}"))),
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn each_row_occurs_n_times() {
-        let order = shuffled_rows(3, &mut Seed::new(Some(1)).create_rng());
+        let order = shuffled_malformed_lines(3, &mut Seed::new(Some(1)).create_rng());
         assert_eq!(order.len(), 3 * ROWS.len());
         for row in ROWS {
             assert_eq!(order.iter().filter(|other| other.name == row.name).count(), 3);

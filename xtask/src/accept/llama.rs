@@ -63,10 +63,16 @@ fn is_reply_streamed_as_text(
     server: &LlamaServer,
 ) -> Result<bool, TaskError> {
     let mut pieces = 0;
-    run_turn_until_match(built, server, "", "Tell me a story about a theatre.", |update| {
-        pieces += u32::from(update["sessionUpdate"] == "agent_message_chunk");
-        pieces > 1
-    })
+    run_turn_until_matching_update(
+        built,
+        server,
+        "",
+        "Tell me a story about a theatre.",
+        |update| {
+            pieces += u32::from(update["sessionUpdate"] == "agent_message_chunk");
+            pieces > 1
+        },
+    )
 }
 
 /// Returns whether the model calls a tool after one of n prompts, and the call ends.
@@ -79,7 +85,13 @@ fn does_model_call_tool(
     for _ in 0..n {
         let is_end =
             |update: &Value| matches!(update["status"].as_str(), Some("completed" | "failed"));
-        if run_turn_until_match(built, server, "tools = \"json_schema\"\n", prompt, is_end)? {
+        if run_turn_until_matching_update(
+            built,
+            server,
+            "tools = \"json_schema\"\n",
+            prompt,
+            is_end,
+        )? {
             return Ok(true);
         }
     }
@@ -88,7 +100,7 @@ fn does_model_call_tool(
 
 /// Runs a turn in a new process, until one of its updates matches. Returns whether an update
 /// matched. After a match, the turn is cancelled, because a tiny model may never stop.
-fn run_turn_until_match(
+fn run_turn_until_matching_update(
     built: &ReleasePrograms,
     server: &LlamaServer,
     tools: &str,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::figures::{callboard_command, read_memory_mib};
-use super::mcp_left::{MARK_VARIABLE, join, wait_until_none_is_marked};
+use super::mcp_left::{MARK_VARIABLE, flatten_join_result, wait_until_none_is_marked};
 use super::scratch::ScratchFolders;
 use super::seed::Random;
 use super::shared_agent::{ReceivedTurn, SharedAgent, SharedSession, TimedCall};
@@ -87,13 +87,16 @@ const BEHAVIOURS: [&[&str]; 5] = [
 struct HostileFigures {
     peak_mib: f64,
     /// The delay in milliseconds of calls in the same session, or of turns in another session,
-    /// whichever is larger: see [`largest_delay`].
+    /// whichever is larger: see [`largest_percentile_difference`].
     delay_ms: f64,
 }
 
 /// Returns the maximum resident memory (in MiB) of an agent that runs n hostile servers, several at
 /// a time.
-pub(super) fn peak_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn peak_memory_with_hostile_servers(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
     Ok(run_beside_hostile_servers(built, n)?.peak_mib)
 }
 
@@ -108,7 +111,8 @@ fn run_beside_hostile_servers(
     n: u32,
 ) -> Result<HostileFigures, TaskError> {
     let scratch = ScratchFolders::new("mcp-hostile")?;
-    let model = format!("script:{}", scratch.write_file("script.jsonl", &script())?.display());
+    let model =
+        format!("script:{}", scratch.write_file("script.jsonl", &model_script())?.display());
     let mark = format!("hostile-{}", std::process::id());
     let mut command = callboard_command(built, &scratch, &model);
     command.args(["--mode", "auto"]).env(MARK_VARIABLE, &mark);
@@ -123,8 +127,8 @@ fn run_beside_hostile_servers(
         hostile.extend(rounds.run_all(servers)?);
     }
     let peak_mib = read_memory_mib(agent.pid(), "VmHWM:")?;
-    let beside = largest_delay(silent.beside, hostile.beside)?;
-    let delay_ms = beside.max(largest_delay(silent.other, hostile.other)?);
+    let beside = largest_percentile_difference(silent.beside, hostile.beside)?;
+    let delay_ms = beside.max(largest_percentile_difference(silent.other, hostile.other)?);
 
     let log = agent.end()?;
     let left = wait_until_none_is_marked(&mark);
@@ -138,7 +142,10 @@ fn run_beside_hostile_servers(
 
 /// Returns the largest difference between a percentile of the times beside hostile servers and the
 /// same percentile beside silent servers. The percentiles are the first to the 99th.
-fn largest_delay(mut silent: Vec<f64>, mut hostile: Vec<f64>) -> Result<f64, TaskError> {
+fn largest_percentile_difference(
+    mut silent: Vec<f64>,
+    mut hostile: Vec<f64>,
+) -> Result<f64, TaskError> {
     if silent.len().min(hostile.len()) < MIN_TIMES {
         return Err(TaskError::Failed("too few calls were measured".to_owned()));
     }
@@ -150,7 +157,7 @@ fn largest_delay(mut silent: Vec<f64>, mut hostile: Vec<f64>) -> Result<f64, Tas
 }
 
 /// Returns the script of a model that calls a tool of each server at the same time, in each turn.
-fn script() -> String {
+fn model_script() -> String {
     let call = |server: &str| json!({"call": {"name": format!("mcp__{server}__t"), "args": {}}});
     let turn = [
         call("bad"),
@@ -219,7 +226,7 @@ impl Rounds<'_> {
         let run_lane = |lane: usize| {
             let servers = servers.iter().enumerate().skip(lane).step_by(LANES);
             let rounds = servers.map(|(number, behaviours)| {
-                self.run_round(behaviours).map_err(|stop| {
+                self.run_hostile_and_clean_session(behaviours).map_err(|stop| {
                     let why = stop.message().unwrap_or_default();
                     TaskError::Failed(format!("round {number}, {}: {why}", behaviours.join(" ")))
                 })
@@ -229,49 +236,49 @@ impl Rounds<'_> {
         thread::scope(|threads| {
             let lanes: Vec<_> =
                 (0..LANES).map(|lane| threads.spawn(move || run_lane(lane))).collect();
-            let lanes = lanes.into_iter().map(|lane| join(lane.join()));
+            let lanes = lanes.into_iter().map(|lane| flatten_join_result(lane.join()));
             Ok(lanes.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
         })
     }
 
     /// Runs two sessions at the same time. One session has a server with these behaviours and a
     /// well-behaved server. The other session has only a well-behaved server.
-    fn run_round(&self, behaviours: &[&str]) -> Result<CallTimes, TaskError> {
+    fn run_hostile_and_clean_session(&self, behaviours: &[&str]) -> Result<CallTimes, TaskError> {
         let (good, bad) = (self.server("good", &[]), self.server("bad", behaviours));
         let is_over = AtomicBool::new(false);
         thread::scope(|threads| {
             let other = threads.spawn(|| {
-                let session = self.open(&json!([good]))?;
+                let session = self.open_session(&json!([good]))?;
                 let mut times = Vec::new();
                 while !is_over.load(Ordering::Relaxed) && times.len() < SCRIPTED_TURNS - 1 {
-                    let turn = run_turn(&session)?;
+                    let turn = run_turn_requiring_good_call(&session)?;
                     times.push(turn.duration.as_secs_f64() * 1000.0);
                     thread::sleep(TURN_INTERVAL);
                 }
                 session.close().map(|()| times)
             });
-            let beside = self.run_session_beside(&json!([bad, good]));
+            let beside = self.time_calls_beside_hostile_server(&json!([bad, good]));
             is_over.store(true, Ordering::Relaxed);
-            let (mut other, beside) = (join(other.join())?, beside?);
+            let (mut other, beside) = (flatten_join_result(other.join())?, beside?);
             // The first turn waits for the servers to start.
             other.drain(..other.len().min(1));
             Ok(CallTimes { beside, other })
         })
     }
 
-    fn run_session_beside(&self, servers: &Value) -> Result<Vec<f64>, TaskError> {
-        let session = self.open(servers)?;
+    fn time_calls_beside_hostile_server(&self, servers: &Value) -> Result<Vec<f64>, TaskError> {
+        let session = self.open_session(servers)?;
         let mut times = Vec::new();
         for _ in 0..TURNS {
-            let turn = run_turn(&session)?;
-            let time = turn.call(GOOD_TITLE).and_then(TimedCall::duration);
+            let turn = run_turn_requiring_good_call(&session)?;
+            let time = turn.find_call_by_title(GOOD_TITLE).and_then(TimedCall::duration);
             let time = time.ok_or_else(|| TaskError::Failed("a call never ran".to_owned()))?;
             times.push(time.as_secs_f64() * 1000.0);
         }
         session.close().map(|()| times)
     }
 
-    fn open(&self, servers: &Value) -> Result<SharedSession<'_>, TaskError> {
+    fn open_session(&self, servers: &Value) -> Result<SharedSession<'_>, TaskError> {
         SharedSession::open(self.agent, &self.scratch.cwd(), servers)
     }
 
@@ -286,7 +293,7 @@ impl Rounds<'_> {
 const GOOD_TITLE: &str = "t (good)";
 
 /// Runs a turn with a call of the well-behaved server, which must complete.
-fn run_turn(session: &SharedSession<'_>) -> Result<ReceivedTurn, TaskError> {
+fn run_turn_requiring_good_call(session: &SharedSession<'_>) -> Result<ReceivedTurn, TaskError> {
     let turn = session.run_turn(GOOD_TITLE, HOSTILE_CALL_TIME)?;
     let mut is_cancelled = turn.is_cancelled;
     while is_cancelled {
@@ -294,7 +301,7 @@ fn run_turn(session: &SharedSession<'_>) -> Result<ReceivedTurn, TaskError> {
         // another turn must use it.
         is_cancelled = session.run_turn(GOOD_TITLE, HOSTILE_CALL_TIME)?.is_cancelled;
     }
-    match turn.call(GOOD_TITLE) {
+    match turn.find_call_by_title(GOOD_TITLE) {
         Some(call) if call.is_completed => Ok(turn),
         _ => {
             let calls = turn.describe();
@@ -326,9 +333,9 @@ mod tests {
             let delayed = |at| if at % 2 == 1 { delay } else { 0.0 };
             (0..1000).map(|at| slow(at) + delayed(at)).collect::<Vec<f64>>()
         };
-        assert_eq!(largest_delay(times(0.0), times(0.0)).unwrap(), 0.0);
-        assert_eq!(largest_delay(times(0.0), times(30.0)).unwrap(), 30.0);
-        assert!(largest_delay(times(0.0), Vec::new()).is_err());
+        assert_eq!(largest_percentile_difference(times(0.0), times(0.0)).unwrap(), 0.0);
+        assert_eq!(largest_percentile_difference(times(0.0), times(30.0)).unwrap(), 30.0);
+        assert!(largest_percentile_difference(times(0.0), Vec::new()).is_err());
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub(super) fn processes_after_kills(built: &ReleasePrograms, n: u32) -> Result<f
     let scratch = ScratchFolders::new("mcp-left")?;
     let script = scripted_call("mcp__s0__t", &json!({})) + &done_and_end_turn_lines();
     let script = scratch.write_file("script.jsonl", &script)?;
-    let seed = built.seed.take_value();
+    let seed = built.seed.get_and_mark_used();
     let command = || {
         let model = format!("script:{}", script.display());
         let mut command = callboard_command(built, &scratch, &model);
@@ -99,13 +99,15 @@ pub(super) fn processes_after_kills(built: &ReleasePrograms, n: u32) -> Result<f
             })
         };
         let all: Vec<_> = (0..AGENTS).map(run).collect();
-        all.into_iter().map(|run| join(run.join())).sum::<Result<usize, TaskError>>()
+        all.into_iter().map(|run| flatten_join_result(run.join())).sum::<Result<usize, TaskError>>()
     });
     Ok(left? as f64)
 }
 
 /// Returns the result of a thread. A panic becomes an error.
-pub(super) fn join<T>(joined: thread::Result<Result<T, TaskError>>) -> Result<T, TaskError> {
+pub(super) fn flatten_join_result<T>(
+    joined: thread::Result<Result<T, TaskError>>,
+) -> Result<T, TaskError> {
     joined.unwrap_or_else(|_panic| Err(TaskError::Failed("a thread panicked".to_owned())))
 }
 
@@ -124,7 +126,7 @@ fn count_left_after_kill(
     command.env(MARK_VARIABLE, &mark);
     let log = scratch.write_file(&format!("{number}.log"), "")?;
     let mut agent = SharedAgent::start(&mut command, log)?;
-    let reached = run_until(&agent, &scratch.cwd(), &mark, point);
+    let reached = run_until_kill_point(&agent, &scratch.cwd(), &mark, point);
     if let (KillPoint::DuringCall | KillPoint::AfterTurn, Ok(())) = (point, &reached)
         && find_marked_processes(&mark).len() < CLINGING_PROCESSES
     {
@@ -140,7 +142,7 @@ fn count_left_after_kill(
 }
 
 /// Runs an agent until it should be killed.
-fn run_until(
+fn run_until_kill_point(
     agent: &SharedAgent,
     cwd: &Path,
     mark: &str,
@@ -156,7 +158,7 @@ fn run_until(
         return Ok(());
     }
     if let KillPoint::AfterRequest = point {
-        return SharedSession::request_without_waiting(agent, cwd, &servers);
+        return SharedSession::request_new_without_waiting(agent, cwd, &servers);
     }
     let session = SharedSession::open(agent, cwd, &servers)?;
     match point {
@@ -170,7 +172,7 @@ fn run_until(
         }
         KillPoint::AfterTurn => {
             let turn = session.run_turn("t (s0)", CALL_DEADLINE)?;
-            match turn.call("t (s0)") {
+            match turn.find_call_by_title("t (s0)") {
                 Some(call) if call.is_completed => Ok(()),
                 _ => Err(TaskError::Failed("no call completed".to_owned())),
             }

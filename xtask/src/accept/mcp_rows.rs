@@ -43,7 +43,7 @@ pub(super) const MCP_ROWS: &[AcceptanceRow] = &[
                must end once, and those of other servers must complete",
         n: 200,
         target: Some(64.0),
-        measure: Programs(mcp_hostile::peak_memory),
+        measure: Programs(mcp_hostile::peak_memory_with_hostile_servers),
     },
     AcceptanceRow {
         name: "mcp-hostile-delay",

@@ -85,7 +85,7 @@ impl ModelServerProcess {
 
     /// Waits for the next request, and returns the milliseconds between the previous answer and
     /// this request.
-    pub(super) fn wait_for_gap_ms(&mut self) -> Result<Option<f64>, TaskError> {
+    pub(super) fn gap_ms_before_next_request(&mut self) -> Result<Option<f64>, TaskError> {
         Ok(self.wait_for_finished_request()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
     }
 }

@@ -18,7 +18,8 @@ use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
 pub(super) use self::calls::{
-    large_edit_latency, parallel_sessions_latency, small_edit_latency, streamed_path_latency,
+    large_file_edit_latency, longest_parallel_turn_overhead, small_file_edit_latency,
+    streamed_path_latency,
 };
 pub(super) use self::cancel::cancel_latency_at_points;
 
@@ -29,9 +30,9 @@ const WARM_UP: u32 = 3;
 /// Returns the time from a prompt to the first word, divided by the same time of an agent that
 /// echoes the prompt. Both times are medians of n turns. The two agents run alternately, in one
 /// process each.
-pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn first_word_ratio_to_echo(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&json!([{"text": "a word"}])));
-    let (mut ours, mut echo) = start_agent_and_echo(built, "model-first", answers)?;
+    let (mut ours, mut echo) = start_callboard_and_echo_agent(built, "model-first", answers)?;
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
         let times = (
@@ -46,9 +47,13 @@ pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, T
     Ok(median(our_times) / median(echo_times))
 }
 
-/// Starts n processes with a model of a server and a sandbox. Returns the median of the milliseconds
-/// from the request for a session, directly after the response to `initialize`, to its response.
-pub(super) fn first_session_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+/// Starts n processes with a model of a server and a sandbox. Returns the median of the
+/// milliseconds from the request for a session, directly after the response to `initialize`, to its
+/// response.
+pub(super) fn first_session_request_latency(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("first-session")?;
     let server = ModelServerProcess::start(built, &scratch, [])?;
     let mut times = Vec::new();
@@ -74,7 +79,7 @@ pub(super) fn first_request_bytes(built: &ReleasePrograms, n: u32) -> Result<f64
         agent.run_turn(&["go".to_owned()])?;
         let request = server.wait_for_finished_request()?;
         largest = largest.max(request["bytes"].as_f64().unwrap_or(f64::INFINITY));
-        agent.reopen_session()?;
+        agent.replace_with_new_session()?;
     }
     Ok(largest)
 }
@@ -85,16 +90,19 @@ const PIECE: &str = "sixty-four bytes of text, which is about what models say at
 
 /// Returns the time of a turn whose reply has 1,000 pieces, divided by the time in which the echo
 /// agent returns the same texts. Both times are medians of n turns.
-pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn streamed_reply_ratio_to_echo(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
     let steps = json!(vec![json!({"text": PIECE}); PIECES]);
     let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&steps));
-    let (mut ours, mut echo) = start_agent_and_echo(built, "model-deltas", answers)?;
+    let (mut ours, mut echo) = start_callboard_and_echo_agent(built, "model-deltas", answers)?;
     let texts = vec![PIECE.to_owned(); PIECES];
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
         // Each reply needs a new session, because a session cannot hold several such replies
         // without compaction.
-        ours.reopen_session()?;
+        ours.replace_with_new_session()?;
         let (our, other) = (ours.run_turn(&["go".to_owned()])?, echo.run_turn(&texts)?);
         if our.bytes != PIECE.len() * PIECES || other.bytes != our.bytes {
             return Err(TaskError::Failed(format!("got {} and {} bytes", our.bytes, other.bytes)));
@@ -113,13 +121,18 @@ const CALLS: usize = 100;
 /// Runs n sessions of 100 calls of `read_file`, with one call per reply. Measures the milliseconds
 /// between a reply of the model and the next request, at the 10th and at the last call. Returns the
 /// larger of the two medians.
-pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn read_reply_to_request_latency(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
     let (mut server, mut agent) = start_reading_session(built, "model-read", n)?;
     let (mut tenth, mut last) = (Vec::new(), Vec::new());
     for _ in 0..n {
-        agent.reopen_session()?;
+        agent.replace_with_new_session()?;
         agent.run_turn(&["go".to_owned()])?;
-        let gaps = (0..=CALLS).map(|_| server.wait_for_gap_ms()).collect::<Result<Vec<_>, _>>()?;
+        let gaps = (0..=CALLS)
+            .map(|_| server.gap_ms_before_next_request())
+            .collect::<Result<Vec<_>, _>>()?;
         tenth.extend(gaps.get(10).copied().flatten());
         last.extend(gaps.last().copied().flatten());
     }
@@ -132,7 +145,7 @@ pub(super) fn peak_memory_after_reads(built: &ReleasePrograms, n: u32) -> Result
     let sessions = n.div_ceil(CALLS as u32);
     let (_server, mut agent) = start_reading_session(built, "model-peak", sessions)?;
     for _ in 0..sessions {
-        agent.reopen_session()?;
+        agent.replace_with_new_session()?;
         agent.run_turn(&["go".to_owned()])?;
     }
     read_memory_mib(agent.agent.pid(), "VmHWM:")
@@ -171,10 +184,10 @@ pub(super) fn parallel_reads_latency(built: &ReleasePrograms, n: u32) -> Result<
     let mut agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
     let mut gaps = Vec::new();
     for turn in 0..n + WARM_UP {
-        agent.reopen_session()?;
+        agent.replace_with_new_session()?;
         agent.run_turn(&["go".to_owned()])?;
         server.wait_for_finished_request()?;
-        gaps.extend(server.wait_for_gap_ms()?.filter(|_| turn >= WARM_UP));
+        gaps.extend(server.gap_ms_before_next_request()?.filter(|_| turn >= WARM_UP));
     }
     Ok(median(gaps))
 }
@@ -200,9 +213,9 @@ fn cpu_seconds_of_write_call(built: &ReleasePrograms, bytes: usize) -> Result<f6
     let file = scratch.cwd().join("written.txt");
     let mut agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
     agent.run_turn(&["warm up".to_owned()])?;
-    let before = read_cpu_seconds_of_threads(agent.agent.pid())?;
+    let before = sum_cpu_seconds_of_threads(agent.agent.pid())?;
     agent.run_turn(&["go".to_owned()])?;
-    let after = read_cpu_seconds_of_threads(agent.agent.pid())?;
+    let after = sum_cpu_seconds_of_threads(agent.agent.pid())?;
     match fs::read_to_string(&file) {
         Ok(written) if written == content => Ok(after - before),
         Ok(written) => Err(TaskError::Failed(format!("{} bytes were written", written.len()))),
@@ -212,7 +225,7 @@ fn cpu_seconds_of_write_call(built: &ReleasePrograms, bytes: usize) -> Result<f6
 
 /// Reads the processor time of all threads of a process, with a resolution of nanoseconds. The sum
 /// includes every thread, because the threads of the agent do not end before the process.
-fn read_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
+fn sum_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
     let failed = |error| TaskError::Failed(format!("/proc/{pid}/task: {error}"));
     let mut nanoseconds = 0.0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)? {
@@ -225,7 +238,7 @@ fn read_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
 }
 
 /// Starts callboard with a model server that sends these answers, and starts the echo agent.
-fn start_agent_and_echo(
+fn start_callboard_and_echo_agent(
     built: &ReleasePrograms,
     name: &str,
     answers: impl IntoIterator<Item = Value>,
@@ -273,7 +286,7 @@ impl SessionClient {
     }
 
     /// Closes the session and opens another session.
-    fn reopen_session(&mut self) -> Result<(), TaskError> {
+    fn replace_with_new_session(&mut self) -> Result<(), TaskError> {
         let old = json!({"sessionId": self.session});
         self.agent.request_and_wait("session/close", &old, DEADLINE, |_| ())?;
         let params = json!({"cwd": self.cwd, "mcpServers": []});

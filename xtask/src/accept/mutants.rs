@@ -64,25 +64,25 @@ pub(super) fn surviving_mutants_percent(
     }
     let every_nth = ["--sharding=round-robin".to_owned(), format!("--shard=0/{}", run.n)];
     let nth = |files: &str| [&every_nth[..], &[format!("{files}={WITHOUT_UNIT_TESTS}")]].concat();
-    let mut outcomes = run_test_pass(workspace, UNIT_TESTS, &nth("--exclude-re"))?;
+    let mut outcomes = test_chosen_mutants(workspace, UNIT_TESTS, &nth("--exclude-re"))?;
     let chosen =
         names_of_survivors(&outcomes).map(|name| format!("--re=^{}$", escape_for_regex(name)));
     let chosen: Vec<_> = chosen.collect();
     if !chosen.is_empty() {
         // This run may also test a few mutants that did not survive the first run, because cargo
         // mutants 27 cannot select only the deletion of one field.
-        let others = run_test_pass(workspace, OTHER_TESTS, &chosen)?;
+        let others = test_chosen_mutants(workspace, OTHER_TESTS, &chosen)?;
         for (name, kind) in
             outcomes.iter_mut().filter(|(_, kind)| **kind == MutantOutcome::Survived)
         {
             *kind = others.get(name).copied().unwrap_or(*kind);
         }
     }
-    outcomes.extend(run_test_pass(workspace, OTHER_TESTS, &nth("--re"))?);
+    outcomes.extend(test_chosen_mutants(workspace, OTHER_TESTS, &nth("--re"))?);
     let count = |kind| outcomes.values().filter(|other| **other == kind).count();
     let (caught, survived) = (count(MutantOutcome::Caught), count(MutantOutcome::Survived));
     for name in names_of_survivors(&outcomes) {
-        ui.print_remark(format_args!("survived: {name}"));
+        ui.print_remark_to_stderr(format_args!("survived: {name}"));
     }
     run.n = (caught + survived) as u32;
     for (name, count) in
@@ -102,14 +102,14 @@ fn names_of_survivors(outcomes: &MutantOutcomes) -> impl Iterator<Item = &str> {
 }
 
 /// Tests the mutants that the arguments `chosen` select, with the tests that `tests` selects.
-fn run_test_pass(
+fn test_chosen_mutants(
     workspace: &Workspace,
     tests: &[&str],
     chosen: &[String],
 ) -> Result<MutantOutcomes, TaskError> {
     let folder = workspace.target.join("mutated");
     let tree = folder.join("tree");
-    sabotage::copy_changed_files(&workspace.root, &tree)?;
+    sabotage::mirror_git_listed_files(&workspace.root, &tree)?;
     // Deletes the results of an earlier run, so that they are not read as results of this run.
     fs::remove_dir_all(folder.join("mutants.out")).ok();
     let mut command = workspace.cargo_command("mutants --workspace --in-place --colors=never");

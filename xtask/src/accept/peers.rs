@@ -59,13 +59,13 @@ pub(super) fn compare_with_peers(built: &ReleasePrograms, ui: &mut Ui<'_>) {
     };
     let found = KNOWN_PEERS.iter().filter_map(|peer| Some((peer, find_program(peer.program)?)));
     let all = [(&callboard, built.callboard.clone())].into_iter().chain(found);
-    ui.print_result_line(
+    ui.print_line_to_stdout(
         "| agent | initialize, ms | ready, ms | memory, MiB | text turn, ms | read call, ms |",
     );
-    ui.print_result_line("|---|---:|---:|---:|---:|---:|");
+    ui.print_line_to_stdout("|---|---:|---:|---:|---:|---:|");
     for (peer, program) in all {
         let figures = measure_peer(built, peer, &program, ui);
-        ui.print_result_line(figures.table_row());
+        ui.print_line_to_stdout(figures.table_row());
     }
 }
 
@@ -97,9 +97,9 @@ fn measure_peer(built: &ReleasePrograms, peer: &Peer, program: &Path, ui: &Ui<'_
         read_ms: f64::NAN,
     };
     let run = PeerRun { built, peer, program };
-    for measured in [figures.measure_text(&run), figures.measure_reads(&run)] {
+    for measured in [figures.measure_start_and_text_turns(&run), figures.measure_reads(&run)] {
         if let Some(why) = measured.as_ref().err().and_then(TaskError::message) {
-            ui.print_remark(format_args!("{}: {why}", peer.name));
+            ui.print_remark_to_stderr(format_args!("{}: {why}", peer.name));
         }
     }
     figures
@@ -113,11 +113,11 @@ struct PeerRun<'a> {
 }
 
 impl PeerRun<'_> {
-    fn scratch(&self, address: &str) -> Result<ScratchFolders, TaskError> {
+    fn create_scratch_with_config(&self, address: &str) -> Result<ScratchFolders, TaskError> {
         let scratch = ScratchFolders::new(&format!("peer-{}", self.peer.name))?;
         for (path, text) in self.peer.files {
             let path = format!("home/{path}");
-            scratch.write_file(&path, &fill_in(text, address))?;
+            scratch.write_file(&path, &fill_in_server_url(text, address))?;
         }
         Ok(scratch)
     }
@@ -127,21 +127,23 @@ impl PeerRun<'_> {
         // A key of the user must not reach the agents.
         command.env_clear().env("HOME", scratch.home()).current_dir(scratch.cwd());
         command.envs(["PATH", "TMPDIR"].iter().filter_map(|name| Some((name, env::var_os(name)?))));
-        command.stderr(Stdio::null()).args(self.peer.args.iter().map(|arg| fill_in(arg, address)));
+        command
+            .stderr(Stdio::null())
+            .args(self.peer.args.iter().map(|arg| fill_in_server_url(arg, address)));
         for (name, value) in self.peer.env {
-            command.env(name, fill_in(value, address));
+            command.env(name, fill_in_server_url(value, address));
         }
         command
     }
 }
 
-fn fill_in(text: &str, address: &str) -> String {
+fn fill_in_server_url(text: &str, address: &str) -> String {
     text.replace("{url}", &format!("http://{address}"))
 }
 
 impl PeerFigures {
     /// Measures the start of processes and sessions, and turns whose reply is one sentence.
-    fn measure_text(&mut self, run: &PeerRun<'_>) -> Result<(), TaskError> {
+    fn measure_start_and_text_turns(&mut self, run: &PeerRun<'_>) -> Result<(), TaskError> {
         let server_scratch = ScratchFolders::new("peer-server")?;
         let replies = TEXT_TURNS + WARM_UP + SPARE_REPLIES;
         // Some agents stop a model that repeats itself.
@@ -149,7 +151,7 @@ impl PeerFigures {
             reply_with_steps(&json!([{"text": format!("This is the reply {number}.")}]))
         });
         let server = ModelServerProcess::start(run.built, &server_scratch, answers)?;
-        let scratch = run.scratch(server.address())?;
+        let scratch = run.create_scratch_with_config(server.address())?;
         let (mut initialize_ms, mut ready_ms) = (Vec::new(), Vec::new());
         for _ in 0..PROCESSES {
             let start = Instant::now();
@@ -202,7 +204,7 @@ impl PeerFigures {
             let text = "twenty-five bytes a line\n".repeat(100);
             server_scratch.write_file(&format!("cwd/{number}.txt"), &text)?;
         }
-        let scratch = run.scratch(server.address())?;
+        let scratch = run.create_scratch_with_config(server.address())?;
         let log = scratch.cwd().with_file_name("agent.log");
         let agent = SharedAgent::start(&mut run.command(server.address(), &scratch), log)?;
         let _killed = KillTreeOnDrop(agent.pid());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::ReleasePrograms;
 use super::allowing_client::AllowingClient;
 use super::figures::isolated_command;
-use super::mcp_left::join;
+use super::mcp_left::flatten_join_result;
 use super::scratch::ScratchFolders;
 use super::seed::Random;
 use crate::process::TaskError;
@@ -39,7 +39,7 @@ type Files = BTreeMap<OsString, String>;
 
 /// The state of a project after the repair.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RepairedState {
+enum RepairedProjectState {
     Old,
     New,
     Mixed,
@@ -53,8 +53,11 @@ enum RepairedState {
 ///
 /// Returns an error if many agents are killed and all projects are in the same state, so that the
 /// kills came too early or too late.
-pub(super) fn mixtures_after_kills(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let seed = built.seed.take_value();
+pub(super) fn mixed_projects_after_kills(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
+    let seed = built.seed.get_and_mark_used();
     let states = thread::scope(|threads| {
         let run = |first: u32| {
             threads.spawn(move || {
@@ -64,17 +67,20 @@ pub(super) fn mixtures_after_kills(built: &ReleasePrograms, n: u32) -> Result<f6
             })
         };
         let all: Vec<_> = (0..AGENTS).map(run).collect();
-        all.into_iter().map(|run| join(run.join())).collect::<Result<Vec<_>, TaskError>>()
+        all.into_iter()
+            .map(|run| flatten_join_result(run.join()))
+            .collect::<Result<Vec<_>, TaskError>>()
     });
     let states = states?.concat();
     let killed = |wanted| states.iter().filter(|state| **state == (true, wanted)).count();
-    let (old, new) = (killed(RepairedState::Old), killed(RepairedState::New));
+    let (old, new) = (killed(RepairedProjectState::Old), killed(RepairedProjectState::New));
     if n >= MANY_AGENTS && (old == 0 || new == 0) {
         let message =
             format!("of the killed agents, {old} left an old project and {new} a new one");
         return Err(TaskError::Failed(message));
     }
-    let is_mixed = |(_, state): &&(bool, RepairedState)| *state == RepairedState::Mixed;
+    let is_mixed =
+        |(_, state): &&(bool, RepairedProjectState)| *state == RepairedProjectState::Mixed;
     Ok(states.iter().filter(is_mixed).count() as f64)
 }
 
@@ -83,16 +89,16 @@ fn state_after_kill(
     built: &ReleasePrograms,
     seed: u64,
     number: u32,
-) -> Result<(bool, RepairedState), TaskError> {
+) -> Result<(bool, RepairedProjectState), TaskError> {
     let scratch = ScratchFolders::new(&format!("preview-kills-{number}"))?;
     let cannot_use = |error: io::Error| TaskError::Failed(error.to_string());
     let project = scratch.cwd().join("project");
-    let (old, new) = (files("old"), files("new"));
-    create(&project, &old).map_err(cannot_use)?;
+    let (old, new) = (project_files_in_state("old"), project_files_in_state("new"));
+    create_project(&project, &old).map_err(cannot_use)?;
     let start = || {
         let mut command = isolated_command(&built.callboard, &scratch);
         command.args(["acp", "--ephemeral", "--model", "direct", "--mode", "ask"]);
-        Ok::<_, TaskError>(AllowingClient::start(&mut command, &project)?.with_previews())
+        Ok::<_, TaskError>(AllowingClient::start(&mut command, &project)?.with_previews_selected())
     };
     let mut random = Random::new(seed.wrapping_add(number.into()));
     let kill_delay = Duration::from_micros(random.next_below(MAX_KILL_DELAY_MICROS));
@@ -105,52 +111,58 @@ fn state_after_kill(
             write_as_editor(&project, replaces)
         });
         let run = client.run_prompt_until_kill(COMMAND, kill_delay);
-        join(editor.join().map(|written| written.map_err(cannot_use))).and(run)
+        flatten_join_result(editor.join().map(|written| written.map_err(cannot_use))).and(run)
     })?;
     // The first call of the next agent repairs the project. Its sandbox removes the placeholders of
     // a command that ran when its agent was killed.
     start()?.run_prompt("run cat file0")?;
-    let mut found = read(&project).map_err(cannot_use)?;
+    let mut found = read_project_files(&project).map_err(cannot_use)?;
     let edited = found.remove(&OsString::from(EDITED));
-    let is_possible = edited
-        .is_some_and(|text| [text_of("old"), text_of("new"), text_of("editor")].contains(&text));
+    let is_possible = edited.is_some_and(|text| {
+        [
+            text_of_repeated_word("old"),
+            text_of_repeated_word("new"),
+            text_of_repeated_word("editor"),
+        ]
+        .contains(&text)
+    });
     let without_edited = |mut files: Files| {
         files.remove(&OsString::from(EDITED));
         files
     };
     let state = match is_possible {
-        true if found == without_edited(old) => RepairedState::Old,
-        true if found == without_edited(new) => RepairedState::New,
-        _ => RepairedState::Mixed,
+        true if found == without_edited(old) => RepairedProjectState::Old,
+        true if found == without_edited(new) => RepairedProjectState::New,
+        _ => RepairedProjectState::Mixed,
     };
     Ok((was_killed, state))
 }
 
-fn text_of(word: &str) -> String {
+fn text_of_repeated_word(word: &str) -> String {
     format!("{word}\n").repeat(2000)
 }
 
 /// Returns the files of the project before or after the command.
-fn files(state: &str) -> Files {
+fn project_files_in_state(state: &str) -> Files {
     let mut files: Files =
-        (0..FILES).map(|it| (format!("file{it}").into(), text_of(state))).collect();
-    files.insert(EDITED.into(), text_of(state));
+        (0..FILES).map(|it| (format!("file{it}").into(), text_of_repeated_word(state))).collect();
+    files.insert(EDITED.into(), text_of_repeated_word(state));
     if state == "old" {
-        files.insert("removed".into(), text_of("old"));
+        files.insert("removed".into(), text_of_repeated_word("old"));
     } else {
         files.insert("added/file".into(), "new\n".to_owned());
     }
     files
 }
 
-fn create(project: &Path, files: &Files) -> io::Result<()> {
+fn create_project(project: &Path, files: &Files) -> io::Result<()> {
     fs::create_dir(project)?;
     files.iter().try_for_each(|(name, text)| fs::write(project.join(name), text))
 }
 
 /// Writes the file of the editor, in one of the ways in which editors do it.
 fn write_as_editor(project: &Path, replaces: bool) -> io::Result<()> {
-    let (file, text) = (project.join(EDITED), text_of("editor"));
+    let (file, text) = (project.join(EDITED), text_of_repeated_word("editor"));
     if replaces {
         // The other file is outside of the project, so that no preview contains it.
         let other = project.with_extension("editor");
@@ -162,7 +174,7 @@ fn write_as_editor(project: &Path, replaces: bool) -> io::Result<()> {
 }
 
 /// Reads all files of the project.
-fn read(project: &Path) -> io::Result<Files> {
+fn read_project_files(project: &Path) -> io::Result<Files> {
     let (mut files, mut folders) = (Files::new(), vec![project.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::RowMeasure::{Failed, Programs};
 use super::allowing_client::AllowingClient;
 use super::figures::{isolated_command, median, read_memory_mib};
-use super::preview_kills::mixtures_after_kills;
+use super::preview_kills::mixed_projects_after_kills;
 use super::scratch::ScratchFolders;
 use super::{AcceptanceRow, ReleasePrograms};
 use crate::process::{TaskError, run_expecting_success};
@@ -48,7 +48,7 @@ pub(super) const PREVIEW_ROWS: &[AcceptanceRow] = &[
                applies the changes of a preview beside an editor, and after the next start",
         n: 1000,
         target: Some(0.0),
-        measure: Programs(mixtures_after_kills),
+        measure: Programs(mixed_projects_after_kills),
     },
     AcceptanceRow {
         name: "recorded",
@@ -80,17 +80,20 @@ fn extra_record_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     // The sandbox also looks through the project after a command.
     let no_sandbox = ["--no-sandbox"];
     let project = clone_repository(&scratch)?;
-    let mut recorded = start_in(built, &scratch, &project, &no_sandbox)?;
-    let mut other = start_in(built, &scratch, &empty, &no_sandbox)?;
+    let mut recorded = start_agent_in_folder(built, &scratch, &project, &no_sandbox)?;
+    let mut other = start_agent_in_folder(built, &scratch, &empty, &no_sandbox)?;
     // The first command copies all files.
-    let (_, _) = (append_line(&mut recorded)?, append_line(&mut other)?);
-    let pair = |_| Ok(append_line(&mut recorded)? - append_line(&mut other)?);
+    let (_, _) = (time_append_command(&mut recorded)?, time_append_command(&mut other)?);
+    let pair = |_| Ok(time_append_command(&mut recorded)? - time_append_command(&mut other)?);
     Ok(median((0..n).map(pair).collect::<Result<_, TaskError>>()?))
 }
 
 /// Copies this repository, and starts an agent in the copy.
-fn start(built: &ReleasePrograms, scratch: &ScratchFolders) -> Result<AllowingClient, TaskError> {
-    start_in(built, scratch, &clone_repository(scratch)?, &[])
+fn start_agent_in_repository_copy(
+    built: &ReleasePrograms,
+    scratch: &ScratchFolders,
+) -> Result<AllowingClient, TaskError> {
+    start_agent_in_folder(built, scratch, &clone_repository(scratch)?, &[])
 }
 
 /// Copies this repository, unless there is a copy. Returns the folder of the copy.
@@ -106,7 +109,7 @@ fn clone_repository(scratch: &ScratchFolders) -> Result<PathBuf, TaskError> {
 }
 
 /// Starts an agent in a folder.
-fn start_in(
+fn start_agent_in_folder(
     built: &ReleasePrograms,
     scratch: &ScratchFolders,
     folder: &Path,
@@ -121,21 +124,23 @@ fn start_in(
 /// times of their turns, in milliseconds.
 fn extra_preview_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("preview")?;
-    let (mut plain, mut previewed) =
-        (start(built, &scratch)?, start(built, &scratch)?.with_previews());
+    let (mut plain, mut previewed) = (
+        start_agent_in_repository_copy(built, &scratch)?,
+        start_agent_in_repository_copy(built, &scratch)?.with_previews_selected(),
+    );
     // The first command creates the network of the session.
-    let (_, _) = (append_line(&mut plain)?, append_line(&mut previewed)?);
-    let pair = |_| Ok(append_line(&mut previewed)? - append_line(&mut plain)?);
+    let (_, _) = (time_append_command(&mut plain)?, time_append_command(&mut previewed)?);
+    let pair = |_| Ok(time_append_command(&mut previewed)? - time_append_command(&mut plain)?);
     let extra = median((0..n).map(pair).collect::<Result<_, TaskError>>()?);
-    let asked = plain.permission_requests();
-    match asked > n && previewed.permission_requests() == 2 * asked {
+    let asked = plain.permission_request_count();
+    match asked > n && previewed.permission_request_count() == 2 * asked {
         true => Ok(extra),
         false => Err(TaskError::Failed("not each command was previewed".to_owned())),
     }
 }
 
 /// Runs a command that changes one file, and returns the milliseconds until its turn has ended.
-fn append_line(client: &mut AllowingClient) -> Result<f64, TaskError> {
+fn time_append_command(client: &mut AllowingClient) -> Result<f64, TaskError> {
     let begun = Instant::now();
     let ended = client.run_prompt("run echo more >> CHANGELOG.md")?;
     match &ended["status"] {
@@ -147,7 +152,7 @@ fn append_line(client: &mut AllowingClient) -> Result<f64, TaskError> {
 /// Previews a command that changes n files, and returns the peak memory of the agent in MiB.
 fn preview_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("preview")?;
-    let mut client = start(built, &scratch)?.with_previews();
+    let mut client = start_agent_in_repository_copy(built, &scratch)?.with_previews_selected();
     let folder = scratch.cwd().join("project/many");
     let text = "a line of a text file\n".repeat(1000);
     let written = fs::create_dir(&folder).and_then(|()| {

@@ -71,7 +71,7 @@ impl RawAgent {
     }
 
     /// Waits for the next line. Returns `None` if no line arrives within the duration `wait`.
-    pub(super) fn wait_for_line_within(
+    pub(super) fn wait_for_next_line_within(
         &mut self,
         wait: Duration,
     ) -> Result<Option<String>, TaskError> {
@@ -83,14 +83,14 @@ impl RawAgent {
     }
 
     /// Waits for the next line, and returns it with its newline.
-    pub(super) fn wait_for_line(&mut self) -> Result<String, TaskError> {
+    pub(super) fn wait_for_next_line(&mut self) -> Result<String, TaskError> {
         let line = self.lines.recv_timeout(DEADLINE);
         line.map_err(|error| TaskError::Failed(format!("no line arrived: {error}")))
     }
 
     /// Waits for the next line, and parses it as JSON.
-    pub(super) fn wait_for_json_line(&mut self) -> Result<Value, TaskError> {
-        parse_json_line(&self.wait_for_line()?)
+    pub(super) fn wait_for_next_json_line(&mut self) -> Result<Value, TaskError> {
+        parse_json_line(&self.wait_for_next_line()?)
     }
 }
 

@@ -23,7 +23,9 @@ pub(super) fn build_ripgrep(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBu
     let (source, built) = (folder.join("source"), folder.join("build"));
     let lock = read_text_file(&workspace.root.join("Cargo.lock"))?;
     let program = built.join("release/rg");
-    if !program.exists() || !SHARED.iter().all(|name| is_built_with(&built, name, &lock)) {
+    if !program.exists()
+        || !SHARED.iter().all(|name| is_built_with_locked_version(&built, name, &lock))
+    {
         fs::remove_dir_all(&folder)
             .or_else(ok_if_missing)
             .map_err(|error| path_error(&folder, &error))?;
@@ -36,11 +38,11 @@ pub(super) fn build_ripgrep(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBu
         // For shared dependencies, cargo uses the versions of this lock file. Cargo removes the
         // other entries.
         write_text_file(&source.join("Cargo.lock"), &lock)?;
-        ui.print_remark(format_args!("cargo build --release, of ripgrep"));
+        ui.print_remark_to_stderr(format_args!("cargo build --release, of ripgrep"));
         let mut build = workspace.cargo_command("build --release --manifest-path");
         process::run_expecting_success(build.arg(&manifest).arg("--target-dir").arg(&built))?;
     }
-    let is_other = |name: &&str| !is_built_with(&built, name, &lock);
+    let is_other = |name: &&str| !is_built_with_locked_version(&built, name, &lock);
     let other: Vec<_> = SHARED.into_iter().filter(is_other).collect();
     match other.is_empty() {
         true => Ok(program),
@@ -80,7 +82,7 @@ pub(super) fn registry_source_folder() -> PathBuf {
 }
 
 /// Returns whether the build artifacts name the version of the lock file.
-fn is_built_with(build: &Path, name: &str, lock: &str) -> bool {
+fn is_built_with_locked_version(build: &Path, name: &str, lock: &str) -> bool {
     let Some(version) = locked_version(lock, name) else { return false };
     let file = format!("{}-", name.replace('-', "_"));
     let source = format!("/{name}-{version}/");

@@ -35,7 +35,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         what: "ms from the first session/new of a process to its response, median of n processes",
         n: 50,
         target: Some(2.0),
-        measure: Programs(models::first_session_latency),
+        measure: Programs(models::first_session_request_latency),
     },
     AcceptanceRow {
         name: "stuck-client",
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                at its start",
         n: 100,
         target: Some(1.25),
-        measure: Programs(files::read_slowdown_ratio),
+        measure: Programs(files::late_to_early_read_ratio),
     },
     AcceptanceRow {
         name: "turn-drift",
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                time at its start",
         n: 4_000,
         target: Some(1.25),
-        measure: Programs(files::turn_slowdown_ratio),
+        measure: Programs(files::late_to_early_turn_ratio),
     },
     AcceptanceRow {
         name: "edit-time",
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         what: "most bytes of the tool updates of such a turn, n turns",
         n: 5,
         target: Some(4096.0),
-        measure: Programs(files::max_edit_update_bytes),
+        measure: Programs(files::max_update_bytes_per_edit),
     },
     AcceptanceRow {
         name: "sanitize",
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                to its response to initialize, n processes for each line",
         n: 1,
         target: Some(1.0),
-        measure: Programs(lines::malformed_line_latency),
+        measure: Programs(lines::max_startup_with_malformed_line),
     },
     AcceptanceRow {
         name: "malformed-shuffled",
@@ -157,7 +157,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         what: "peak MiB of a call that never ends, with a client that reads nothing, n times",
         n: 1,
         target: Some(96.0),
-        measure: Programs(slow::unread_client_memory),
+        measure: Programs(slow::non_reading_client_memory),
     },
     AcceptanceRow {
         name: "cancel",
@@ -187,7 +187,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                the turn, median of n; no process may be left then",
         n: 30,
         target: Some(2_200.0),
-        measure: Programs(command::leftover_process_latency),
+        measure: Programs(command::turn_time_with_leftover_process),
     },
     AcceptanceRow {
         name: "output-view",
@@ -224,7 +224,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                terminals",
         n: 1,
         target: Some(0.0),
-        measure: Programs(acpx::acpx_turns_with_mistakes),
+        measure: Programs(acpx::check_acpx_turns),
     },
     AcceptanceRow {
         name: "model-first",
@@ -232,7 +232,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                of the time of an echo agent",
         n: 20,
         target: Some(4.0),
-        measure: Programs(models::first_word_ratio),
+        measure: Programs(models::first_word_ratio_to_echo),
     },
     AcceptanceRow {
         name: "model-read",
@@ -240,7 +240,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                or the 100th call, median of n sessions",
         n: 20,
         target: Some(2.0),
-        measure: Programs(models::read_turn_latency),
+        measure: Programs(models::read_reply_to_request_latency),
     },
     AcceptanceRow {
         name: "model-reads",
@@ -255,7 +255,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                their model, median of n",
         n: 10,
         target: Some(45.0),
-        measure: Programs(models::parallel_sessions_latency),
+        measure: Programs(models::longest_parallel_turn_overhead),
     },
     AcceptanceRow {
         name: "edit-small",
@@ -263,14 +263,14 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                median of n edits",
         n: 50,
         target: Some(2.5),
-        measure: Programs(models::small_edit_latency),
+        measure: Programs(models::small_file_edit_latency),
     },
     AcceptanceRow {
         name: "edit-large",
         what: "the same time for a file of 7.2 MB",
         n: 50,
         target: Some(22.0),
-        measure: Programs(models::large_edit_latency),
+        measure: Programs(models::large_file_edit_latency),
     },
     AcceptanceRow {
         name: "streamed-path",
@@ -305,7 +305,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                texts",
         n: 20,
         target: Some(2.0),
-        measure: Programs(models::streamed_reply_ratio),
+        measure: Programs(models::streamed_reply_ratio_to_echo),
     },
     AcceptanceRow {
         name: "model-peak",

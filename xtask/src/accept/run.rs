@@ -33,7 +33,7 @@ impl<'a> RowRun<'a> {
         let value = |word: &str| match word.strip_prefix("n/").map(str::parse) {
             Some(Ok(part)) => self.n.div_ceil(part).to_string(),
             _ if word == "n" => self.n.to_string(),
-            _ if word == "seed" => self.seed.take_value().to_string(),
+            _ if word == "seed" => self.seed.get_and_mark_used().to_string(),
             _ => word.to_owned(),
         };
         let mut command = self.workspace.cargo_command("");
@@ -124,7 +124,7 @@ mod tests {
                 command.get_envs().map(|(name, value)| (name, value.unwrap())).collect();
             let expected = [("CASES", "100"), ("PART", "15"), ("SEED", "7")];
             assert_eq!(variables, expected.map(|(name, value)| (name.as_ref(), value.as_ref())));
-            assert_eq!(run.seed.value_if_taken(), Some(7));
+            assert_eq!(run.seed.value_if_newly_used(), Some(7));
         });
     }
 

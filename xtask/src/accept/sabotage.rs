@@ -34,16 +34,16 @@ pub(super) fn count_unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Resu
     let patches = read_patches(&workspace.root)?;
     run.n = patches.len() as u32;
     let copy = workspace.target.join("sabotage");
-    copy_changed_files(&workspace.root, &copy)?;
+    mirror_git_listed_files(&workspace.root, &copy)?;
     for tests in patches.iter().map(|patch| &patch.tests).collect::<BTreeSet<_>>() {
-        ui.print_remark(format_args!("sabotage: unharmed, {tests} must be green"));
+        ui.print_remark_to_stderr(format_args!("sabotage: unharmed, {tests} must be green"));
         process::run_expecting_success(test_command(workspace, &copy, tests).stdout(io::stderr()))?;
     }
     let (mut missed, mut by) = (0.0, Map::new());
     for patch in &patches {
         let caught = run_tests_with_patch(workspace, &copy, patch)?;
         let shown = if caught.is_empty() { "NOT caught".to_owned() } else { caught.join(", ") };
-        ui.print_remark(format_args!("sabotage: {}: {shown}", patch.name));
+        ui.print_remark_to_stderr(format_args!("sabotage: {}: {shown}", patch.name));
         missed += f64::from(u8::from(caught.is_empty()));
         by.insert(patch.name.clone(), json!(caught));
     }
@@ -152,7 +152,7 @@ fn read_patch(path: PathBuf) -> Result<Patch, TaskError> {
 
 /// Copies every file that git lists from `root` to `copy`. Only files that differ are written, so
 /// that cargo rebuilds little.
-pub(super) fn copy_changed_files(root: &Path, copy: &Path) -> Result<(), TaskError> {
+pub(super) fn mirror_git_listed_files(root: &Path, copy: &Path) -> Result<(), TaskError> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = capture_stdout(git.current_dir(root))?;
@@ -227,9 +227,9 @@ mod tests {
         fs::create_dir_all(root.join("deep")).unwrap();
         fs::write(root.join("deep/a.txt"), "a").unwrap();
         capture_stdout(Command::new("git").args(["init", "--quiet"]).current_dir(&root)).unwrap();
-        copy_changed_files(&root, &copy).unwrap();
+        mirror_git_listed_files(&root, &copy).unwrap();
         fs::write(copy.join("deep/b.txt"), "b").unwrap();
-        copy_changed_files(&root, &copy).unwrap();
+        mirror_git_listed_files(&root, &copy).unwrap();
         assert_eq!(fs::read_to_string(copy.join("deep/a.txt")).unwrap(), "a");
         assert!(!copy.join("deep/b.txt").exists());
     }

@@ -70,13 +70,13 @@ fn extra_command_ms(built: &ReleasePrograms, n: u32, isolation: &str) -> Result<
     };
     let (mut plain, mut sandboxed) = (start(&["--no-sandbox"], "host")?, start(&[], isolation)?);
     // The first command creates the network of the session.
-    let (_, _) = (run_true(&mut plain)?, run_true(&mut sandboxed)?);
-    let pair = |_| Ok(run_true(&mut sandboxed)? - run_true(&mut plain)?);
+    let (_, _) = (time_true_command(&mut plain)?, time_true_command(&mut sandboxed)?);
+    let pair = |_| Ok(time_true_command(&mut sandboxed)? - time_true_command(&mut plain)?);
     Ok(median((0..n).map(pair).collect::<Result<_, TaskError>>()?))
 }
 
 /// Runs the command `true`, and returns the milliseconds until its turn has ended.
-fn run_true((agent, session): &mut (AgentProcess, Value)) -> Result<f64, TaskError> {
+fn time_true_command((agent, session): &mut (AgentProcess, Value)) -> Result<f64, TaskError> {
     let begun = Instant::now();
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "run true"}]});
     let mut status = Value::Null;

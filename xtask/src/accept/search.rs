@@ -31,7 +31,7 @@ pub(super) fn differences_from_ripgrep(
     command.arg("same").arg(ripgrep::build_ripgrep(run.workspace, ui)?);
     run.run_for_largest_figure(
         1,
-        command.args([run.seed.take_value().to_string(), run.n.to_string()]).args(trees),
+        command.args([run.seed.get_and_mark_used().to_string(), run.n.to_string()]).args(trees),
     )
 }
 
@@ -56,14 +56,14 @@ pub(super) fn common_pattern_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Resul
 /// Returns the longest time between the cancel and the end of a search, in milliseconds.
 pub(super) fn search_cancel_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = build_search_example(run, ui)?;
-    command.arg("cancel").args([run.n.to_string(), run.seed.take_value().to_string()]);
+    command.arg("cancel").args([run.n.to_string(), run.seed.get_and_mark_used().to_string()]);
     run.run_for_largest_figure(1, command.arg(find_largest_source_folder()?))
 }
 
 /// Searches for text and for paths in a tree of `n` files. Returns the maximum memory in MiB.
 pub(super) fn big_tree_memory(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = build_search_example(run, ui)?;
-    ui.print_remark(format_args!("big-tree: makes {} files", run.n));
+    ui.print_remark_to_stderr(format_args!("big-tree: makes {} files", run.n));
     let tree = BigTree::create_with_files(&run.workspace.target.join("big-tree"), run.n.into())?;
     run.run_for_largest_figure(1, command.arg("big").arg(tree.path()))
 }
@@ -71,7 +71,7 @@ pub(super) fn big_tree_memory(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, 
 /// Builds the program `search_proof`, and returns a command that runs it.
 fn build_search_example(run: &RowRun<'_>, ui: &Ui<'_>) -> Result<Command, TaskError> {
     let words = "build --release -p acp-tools --example search_proof";
-    ui.print_remark(format_args!("cargo {words}"));
+    ui.print_remark_to_stderr(format_args!("cargo {words}"));
     process::run_expecting_success(&mut run.workspace.cargo_command(words))?;
     Ok(Command::new(run.workspace.target.join("release/examples/search_proof")))
 }

@@ -19,18 +19,18 @@ impl Seed {
     }
 
     /// Returns the seed, and marks it as used.
-    pub(super) fn take_value(&self) -> u64 {
+    pub(super) fn get_and_mark_used(&self) -> u64 {
         self.is_taken.store(true, Ordering::Relaxed);
         self.value
     }
 
     /// Returns a random number generator, and marks the seed as used.
     pub(super) fn create_rng(&self) -> Random {
-        Random(self.take_value())
+        Random(self.get_and_mark_used())
     }
 
     /// Returns the seed if it has been used since the last call of this method.
-    pub(super) fn value_if_taken(&self) -> Option<u64> {
+    pub(super) fn value_if_newly_used(&self) -> Option<u64> {
         self.is_taken.swap(false, Ordering::Relaxed).then_some(self.value)
     }
 }
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn the_seed_is_returned_once_and_only_if_it_was_taken() {
         let seed = Seed::new(Some(7));
-        assert_eq!(seed.value_if_taken(), None);
+        assert_eq!(seed.value_if_newly_used(), None);
         seed.create_rng();
-        assert_eq!((seed.value_if_taken(), seed.value_if_taken()), (Some(7), None));
+        assert_eq!((seed.value_if_newly_used(), seed.value_if_newly_used()), (Some(7), None));
     }
 }

@@ -54,14 +54,14 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
         what: "ms from the load of a session of n calls and 600 MB to its first update",
         n: 40_000,
         target: Some(20.0),
-        measure: Programs(stored_sessions::first_update_of_load),
+        measure: Programs(stored_sessions::first_load_update_latency),
     },
     AcceptanceRow {
         name: "load-all",
         what: "ms to load that session completely; the newest calls are sent whole",
         n: 40_000,
         target: Some(2_000.0),
-        measure: Programs(stored_sessions::whole_load),
+        measure: Programs(stored_sessions::whole_load_latency),
     },
     AcceptanceRow {
         name: "load-memory",
@@ -82,14 +82,14 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
         what: "additional ms of initialize with a store, median of n pairs",
         n: 21,
         target: Some(1.0),
-        measure: Programs(stored_sessions::extra_initialize_ms),
+        measure: Programs(stored_sessions::initialize_store_cost_ms),
     },
     AcceptanceRow {
         name: "stored-new",
         what: "additional ms of session/new with a store, median of n pairs",
         n: 21,
         target: Some(1.0),
-        measure: Programs(stored_sessions::extra_new_session_ms),
+        measure: Programs(stored_sessions::session_new_store_cost_ms),
     },
     AcceptanceRow {
         name: "stored-turn",
@@ -105,7 +105,7 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
                no answered turn may be lost",
         n: 1_000,
         target: Some(1_000.0),
-        measure: Programs(stored_sessions::slowest_turn_of_eight),
+        measure: Programs(stored_sessions::slowest_turn_of_killed_processes),
     },
     AcceptanceRow {
         name: "chromium",

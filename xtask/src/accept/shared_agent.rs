@@ -208,7 +208,7 @@ impl TimedCall {
 
 impl ReceivedTurn {
     /// Returns the call whose title begins with these words.
-    pub(super) fn call(&self, title: &str) -> Option<&TimedCall> {
+    pub(super) fn find_call_by_title(&self, title: &str) -> Option<&TimedCall> {
         self.calls.values().find(|call| call.title.starts_with(title))
     }
 
@@ -276,7 +276,7 @@ impl<'a> SharedSession<'a> {
     }
 
     /// Sends the request for a new session, and does not wait for the response.
-    pub(super) fn request_without_waiting(
+    pub(super) fn request_new_without_waiting(
         agent: &'a SharedAgent,
         cwd: &Path,
         servers: &Value,
@@ -315,7 +315,8 @@ impl<'a> SharedSession<'a> {
         let mut end = start + DEADLINE;
         loop {
             let Some(received) = receive(&self.receiver, end) else {
-                let is_late = turn.is_cancelled || turn.call(awaited).is_none_or(|it| it.ends == 0);
+                let is_late = turn.is_cancelled
+                    || turn.find_call_by_title(awaited).is_none_or(|it| it.ends == 0);
                 if is_late {
                     let (is_cancelled, calls) = (turn.is_cancelled, turn.describe());
                     return Err(TaskError::Failed(format!(
@@ -336,8 +337,10 @@ impl<'a> SharedSession<'a> {
                 };
             }
             turn.apply(&received);
-            self.answer_if_asked(&received.message)?;
-            if !turn.is_cancelled && turn.call(awaited).is_some_and(|call| call.ends > 0) {
+            self.allow_call_or_decline_form(&received.message)?;
+            if !turn.is_cancelled
+                && turn.find_call_by_title(awaited).is_some_and(|call| call.ends > 0)
+            {
                 end = end.min(received.at + cancel_after);
             }
         }
@@ -350,7 +353,7 @@ impl<'a> SharedSession<'a> {
         self.agent.send(&cancel)
     }
 
-    fn answer_if_asked(&self, message: &Value) -> Result<(), TaskError> {
+    fn allow_call_or_decline_form(&self, message: &Value) -> Result<(), TaskError> {
         if message["id"].is_null() || message["method"].is_null() {
             return Ok(());
         }

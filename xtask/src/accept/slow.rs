@@ -41,11 +41,11 @@ pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Resu
     send_flood_prompt(&mut agent, &session, n.into())?;
     let mut card = ToolCallView::new(u64::from(n));
     let answer = loop {
-        let message = agent.wait_for_json_line()?;
+        let message = agent.wait_for_next_json_line()?;
         if message["id"] == "go" {
             break message;
         }
-        card.apply_update(&message["params"]["update"])?;
+        card.apply_and_check_update(&message["params"]["update"])?;
         thread::sleep(READ_PAUSE);
     };
     if answer["result"]["stopReason"] != "end_turn" {
@@ -58,7 +58,7 @@ pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Resu
 /// Starts n agents. Each has a call that never ends, and a client that reads nothing. Returns the
 /// maximum resident memory of an agent in MiB. The agent must become idle, and must exit when its
 /// input ends.
-pub(super) fn unread_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn non_reading_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("never-reading")?;
     let mut most: f64 = 0.0;
     for _ in 0..n {
@@ -108,7 +108,7 @@ fn send_request(
 
 fn wait_for_response(agent: &mut RawAgent, id: &str) -> Result<Value, TaskError> {
     loop {
-        let mut message = agent.wait_for_json_line()?;
+        let mut message = agent.wait_for_next_json_line()?;
         if message["id"] == id {
             return Ok(message["result"].take());
         }
@@ -131,7 +131,7 @@ impl ToolCallView {
     }
 
     /// Applies an update to the client's view, and checks the displayed text against the output.
-    fn apply_update(&mut self, update: &Value) -> Result<(), TaskError> {
+    fn apply_and_check_update(&mut self, update: &Value) -> Result<(), TaskError> {
         match update["sessionUpdate"].as_str() {
             Some("tool_call") => {}
             Some("tool_call_update") => {
@@ -199,7 +199,7 @@ mod tests {
     fn shows(text: &str) -> Result<(), TaskError> {
         let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
         let update = json!({"sessionUpdate": "tool_call_update", "content": content});
-        ToolCallView::new(6).apply_update(&update)
+        ToolCallView::new(6).apply_and_check_update(&update)
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
             let mut apply = |update: Value| {
                 let mut update = update;
                 update["sessionUpdate"] = json!("tool_call_update");
-                card.apply_update(&update).unwrap();
+                card.apply_and_check_update(&update).unwrap();
             };
             apply(json!({"content": content}));
             apply(json!({"status": "in_progress"}));

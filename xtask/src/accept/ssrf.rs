@@ -54,7 +54,11 @@ pub(super) fn denied_connections(built: &ReleasePrograms, n: u32) -> Result<f64,
         let scratch = ScratchFolders::new(&format!("ssrf-{mode}"))?;
         write_files(&scratch, &fetches)?;
         let folder = scratch.cwd();
-        let ended = run_fetches(&mut agent_command(built, &scratch, mode), &folder, &fetches);
+        let ended = find_unexpected_fetch_results(
+            &mut agent_command(built, &scratch, mode),
+            &folder,
+            &fetches,
+        );
         let stderr = fs::read_to_string(folder.join("stderr")).unwrap_or_default();
         let wrong = ended.map_err(|error| {
             let error = error.message().unwrap_or_default();
@@ -70,7 +74,7 @@ pub(super) fn denied_connections(built: &ReleasePrograms, n: u32) -> Result<f64,
             writeln!(io::stderr(), "connections in mode {mode}: {shown:?}").ok();
             continue;
         }
-        let wrong = [counts.find_gaps(&fetches), wrong].concat();
+        let wrong = [counts.reasons_to_distrust_result(&fetches), wrong].concat();
         if !wrong.is_empty() {
             return Err(TaskError::Failed(format!("in mode {mode}:\n{}", wrong.join("\n"))));
         }
@@ -109,7 +113,7 @@ fn read_connections(folder: &Path) -> Result<Connections, TaskError> {
 impl Connections {
     /// Returns reasons not to trust the result of the test, even if there are no denied
     /// connections.
-    fn find_gaps(&self, fetches: &[Fetch]) -> Vec<String> {
+    fn reasons_to_distrust_result(&self, fetches: &[Fetch]) -> Vec<String> {
         let Self { allowed, named, is_complete, reachable, .. } = self;
         let mut gaps = Vec::new();
         if reachable.len() < MIN_REACHABLE {
@@ -124,74 +128,94 @@ impl Connections {
 }
 
 fn all_fetches(n: u32) -> Vec<Fetch> {
-    let mut fetches = controls();
+    let mut fetches = control_fetches();
     for (index, (host, reason)) in SPELLINGS.iter().enumerate() {
         let (scheme, port) = [("http", ""), ("https", ""), ("http", ":8080")][index % 3];
         let url = format!("{scheme}://{host}{port}/");
-        fetches.push(refused(redirect_to(&url), reason));
-        fetches.push(refused(url, reason));
+        fetches.push(fetch_expected_to_fail(url_redirecting_to(&url), reason));
+        fetches.push(fetch_expected_to_fail(url, reason));
     }
     for (url, reason) in URLS {
-        fetches.push(refused((*url).to_owned(), reason));
+        fetches.push(fetch_expected_to_fail((*url).to_owned(), reason));
     }
     for (location, reason) in LOCATIONS {
-        fetches.push(refused(redirect_to(location), reason));
+        fetches.push(fetch_expected_to_fail(url_redirecting_to(location), reason));
     }
     for (address, kind) in ADDRESSES {
-        let alone = name(&[address]);
-        fetches.push(refused(redirect_to(&format!("http://{alone}/")), &only(kind)));
-        fetches.push(refused(format!("http://{alone}/"), &only(kind)));
+        let alone = host_name_for_addresses(&[address]);
+        fetches.push(fetch_expected_to_fail(
+            url_redirecting_to(&format!("http://{alone}/")),
+            &only_addresses_error_text(kind),
+        ));
+        fetches.push(fetch_expected_to_fail(
+            format!("http://{alone}/"),
+            &only_addresses_error_text(kind),
+        ));
         for mixed in [[ALLOWED, address], [address, ALLOWED]] {
-            fetches.push(reached(format!("http://{}/", name(&mixed))));
+            fetches.push(fetch_expected_to_succeed(format!(
+                "http://{}/",
+                host_name_for_addresses(&mixed)
+            )));
         }
-        let unreachable = name(&[UNREACHABLE, address]);
-        fetches.push(refused(format!("http://{unreachable}/"), UNREACHABLE));
+        let unreachable = host_name_for_addresses(&[UNREACHABLE, address]);
+        fetches.push(fetch_expected_to_fail(format!("http://{unreachable}/"), UNREACHABLE));
     }
     for index in 0..n as usize {
         let (address, kind) = ADDRESSES[index / 2 % ADDRESSES.len()];
-        let url = format!("http://flip.n{}.{}/", index / 2, name(&[ALLOWED, address]));
+        let url =
+            format!("http://flip.n{}.{}/", index / 2, host_name_for_addresses(&[ALLOWED, address]));
         fetches.push(match index % 2 {
-            0 => reached(url),
-            _ => refused(url, &only(kind)),
+            0 => fetch_expected_to_succeed(url),
+            _ => fetch_expected_to_fail(url, &only_addresses_error_text(kind)),
         });
     }
     fetches
 }
 
 /// Returns fetches of allowed hosts, and of hosts that remain denied although a rule allows them.
-fn controls() -> Vec<Fetch> {
+fn control_fetches() -> Vec<Fetch> {
     let mut controls = vec![
-        reached(format!("http://{ALLOWED}/")),
-        reached(format!("http://{ALLOWED}:8080/")),
-        reached(format!("http://{}/", name(&[ALLOWED]))),
-        reached(redirect_to(&format!("http://{}/", name(&[ALLOWED])))),
-        reached(format!("http://{NAMED}/")),
-        reached(redirect_to(&format!("http://{NAMED}/"))),
-        reached(format!("http://{}/", named(NAMED))),
-        reached(redirect_to(&format!("http://{}/", named(NAMED)))),
+        fetch_expected_to_succeed(format!("http://{ALLOWED}/")),
+        fetch_expected_to_succeed(format!("http://{ALLOWED}:8080/")),
+        fetch_expected_to_succeed(format!("http://{}/", host_name_for_addresses(&[ALLOWED]))),
+        fetch_expected_to_succeed(url_redirecting_to(&format!(
+            "http://{}/",
+            host_name_for_addresses(&[ALLOWED])
+        ))),
+        fetch_expected_to_succeed(format!("http://{NAMED}/")),
+        fetch_expected_to_succeed(url_redirecting_to(&format!("http://{NAMED}/"))),
+        fetch_expected_to_succeed(format!("http://{}/", rule_allowed_host_name(NAMED))),
+        fetch_expected_to_succeed(url_redirecting_to(&format!(
+            "http://{}/",
+            rule_allowed_host_name(NAMED)
+        ))),
     ];
-    let denied = never_allowed()
-        .map(|(address, kind)| refused(format!("http://{}/", named(address)), &only(kind)));
+    let denied = never_allowed_addresses().map(|(address, kind)| {
+        fetch_expected_to_fail(
+            format!("http://{}/", rule_allowed_host_name(address)),
+            &only_addresses_error_text(kind),
+        )
+    });
     controls.extend(denied);
     controls
 }
 
-fn reached(url: String) -> Fetch {
+fn fetch_expected_to_succeed(url: String) -> Fetch {
     Fetch { url, expected: "reached".to_owned(), is_reached: true }
 }
 
-fn refused(url: String, reason: &str) -> Fetch {
+fn fetch_expected_to_fail(url: String, reason: &str) -> Fetch {
     Fetch { url, expected: reason.to_owned(), is_reached: false }
 }
 
 /// Returns a URL of the allowed host that redirects to `location`.
-fn redirect_to(location: &str) -> String {
+fn url_redirecting_to(location: &str) -> String {
     let hex: String = location.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("http://{ALLOWED}/to/{hex}")
 }
 
 /// Returns the host name that the name server resolves to these addresses.
-fn name(addresses: &[&str]) -> String {
+fn host_name_for_addresses(addresses: &[&str]) -> String {
     let label = |address: &&str| match address.parse() {
         Ok(IpAddr::V4(address)) => format!("a{:08x}.", address.to_bits()),
         Ok(IpAddr::V6(address)) => format!("b{:032x}.", address.to_bits()),
@@ -201,17 +225,17 @@ fn name(addresses: &[&str]) -> String {
 }
 
 /// Returns a host name that a rule allows, and that the name server resolves to this address.
-fn named(address: &str) -> String {
-    format!("named.{}", name(&[address]))
+fn rule_allowed_host_name(address: &str) -> String {
+    format!("named.{}", host_name_for_addresses(&[address]))
 }
 
 /// Returns the addresses that stay denied even if a rule allows them.
-fn never_allowed() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+fn never_allowed_addresses() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     ADDRESSES.iter().filter(|(_, kind)| *kind != "private")
 }
 
 /// Returns a part of the error for a host name that has only addresses of this kind.
-fn only(kind: &str) -> String {
+fn only_addresses_error_text(kind: &str) -> String {
     format!("has only {kind} addresses")
 }
 
@@ -220,8 +244,9 @@ fn write_files(scratch: &ScratchFolders, fetches: &[Fetch]) -> Result<(), TaskEr
     let one_turn = |fetch: &Fetch| {
         scripted_call("fetch", &json!({"url": fetch.url})) + &done_and_end_turn_lines()
     };
-    let hosts = never_allowed().map(|(address, _)| named(address));
-    let hosts = hosts.chain([named(NAMED), NAMED.to_owned(), "168.63.129.16".to_owned()]);
+    let hosts = never_allowed_addresses().map(|(address, _)| rule_allowed_host_name(address));
+    let hosts =
+        hosts.chain([rule_allowed_host_name(NAMED), NAMED.to_owned(), "168.63.129.16".to_owned()]);
     let rule = |host| json!({"scope": "user", "verdict": "allow", "matcher": {"host": host}});
     let rules = json!({"rules": hosts.map(rule).collect::<Vec<_>>()});
     let state = scratch.home().join(".local/state/callboard/permissions");
@@ -259,7 +284,7 @@ fn agent_command(built: &ReleasePrograms, scratch: &ScratchFolders, mode: &str) 
 
 /// Runs a turn for each fetch. Returns a description of each fetch whose result is not the expected
 /// result.
-fn run_fetches(
+fn find_unexpected_fetch_results(
     command: &mut Command,
     folder: &Path,
     fetches: &[Fetch],

@@ -42,13 +42,13 @@ struct LoadFigures {
 
 /// Returns the milliseconds from the request `session/load` to the first update. The loaded session
 /// has n calls.
-pub(super) fn first_update_of_load(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn first_load_update_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(load_large_session(built, n)?.first_ms)
 }
 
 /// Returns the milliseconds from the request `session/load` to its response. The loaded session has
 /// n calls.
-pub(super) fn whole_load(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn whole_load_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(load_large_session(built, n)?.all_ms)
 }
 
@@ -81,12 +81,12 @@ fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, Ta
     agent.request_and_wait("session/close", &json!({"sessionId": session}), DEADLINE, |_| ())?;
     agent.end()?;
     let LoadUpdates { first, all, peak_mib, updates } =
-        receive_load(&built.callboard, &scratch, &session)?;
+        load_in_new_process(&built.callboard, &scratch, &session)?;
     let mut calls_loaded = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call");
     let loaded = u32::try_from(calls_loaded.clone().count()).unwrap_or(u32::MAX);
-    let linked = calls_loaded.clone().filter(|update| is_linked(update)).count();
+    let linked = calls_loaded.clone().filter(|update| is_replaced_by_resource_link(update)).count();
     let last = calls_loaded.next_back().cloned().unwrap_or_default();
-    if loaded != TURNS * calls || linked == 0 || is_linked(&last) {
+    if loaded != TURNS * calls || linked == 0 || is_replaced_by_resource_link(&last) {
         let failed = format!("{loaded} calls were loaded, {linked} of them as links; last {last}");
         return Err(TaskError::Failed(failed));
     }
@@ -103,7 +103,7 @@ struct LoadUpdates {
 
 /// Loads a session in a new process. The updates are parsed after the response has arrived, so the
 /// measured time does not include the parsing.
-fn receive_load(
+fn load_in_new_process(
     program: &Path,
     scratch: &ScratchFolders,
     session: &Value,
@@ -116,13 +116,13 @@ fn receive_load(
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
     };
     agent.send_line(request(1, "initialize", params).as_bytes())?;
-    agent.wait_for_line()?;
+    agent.wait_for_next_line()?;
     let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
     let mut lines = Vec::new();
     let begun = Instant::now();
     agent.send_line(request(2, "session/load", params).as_bytes())?;
     let response = loop {
-        let line = agent.wait_for_line()?;
+        let line = agent.wait_for_next_line()?;
         if !line.starts_with(NOTIFICATION_START) {
             break parse_json_line(&line)?;
         }
@@ -145,7 +145,7 @@ fn receive_load(
 }
 
 /// Returns whether the agent has replaced the content of a call by a resource link.
-fn is_linked(call: &Value) -> bool {
+fn is_replaced_by_resource_link(call: &Value) -> bool {
     call["content"].to_string().contains("resource_link")
 }
 
@@ -182,19 +182,19 @@ pub(super) fn list_page_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
 
 /// Starts n pairs of agents, one with a store and one without. Returns the median difference of the
 /// times from the start of the process to the response to `initialize`, in milliseconds.
-pub(super) fn extra_initialize_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn initialize_store_cost_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-initialize")?;
     let time = |args: &[&str]| {
         let begun = Instant::now();
         start_initialized_agent(&built.callboard, &scratch, args)
             .map(|_started| millis(begun.elapsed()))
     };
-    median_difference(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
+    median_of_measurements(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
 }
 
 /// Starts n pairs of agents, one with a store and one without. Returns the median difference of the
 /// times of the first `session/new`, in milliseconds.
-pub(super) fn extra_new_session_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn session_new_store_cost_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-new")?;
     let time = |args: &[&str]| {
         let mut agent = start_initialized_agent(&built.callboard, &scratch, args)?;
@@ -202,7 +202,7 @@ pub(super) fn extra_new_session_ms(built: &ReleasePrograms, n: u32) -> Result<f6
         new_session(&mut agent, &scratch)?;
         Ok::<_, TaskError>(millis(begun.elapsed()))
     };
-    median_difference(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
+    median_of_measurements(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
 }
 
 /// Runs n pairs of turns whose answer has 1,000 pieces. Returns the median of the time with a
@@ -221,13 +221,16 @@ pub(super) fn streamed_turn_ratio(built: &ReleasePrograms, n: u32) -> Result<f64
         run_turn(&mut agent, &session, "go")?;
         Ok::<_, TaskError>(begun.elapsed().as_secs_f64())
     };
-    median_difference(n, || Ok(time(&[])? / time(&["--ephemeral"])?))
+    median_of_measurements(n, || Ok(time(&[])? / time(&["--ephemeral"])?))
 }
 
 /// Runs n turns in each of eight processes, and kills one of the processes every second. Returns
 /// the milliseconds of the slowest turn. After a kill, a new process loads and continues the
 /// session, which must contain every answered turn.
-pub(super) fn slowest_turn_of_eight(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn slowest_turn_of_killed_processes(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-wait")?;
     let (sender, events) = channel();
     let mut slowest: f64 = 0.0;
@@ -269,7 +272,7 @@ fn run_killed_session(
     for answered in 0..n {
         if Instant::now() >= kill_at && answered > 0 {
             // The process is killed while the next turn runs.
-            agent.send_request("session/prompt", &prompt(&session, "read a.txt"))?;
+            agent.send_request("session/prompt", &prompt_params(&session, "read a.txt"))?;
             drop(agent);
             kill_at = Instant::now() + KILL_INTERVAL * PROCESSES;
             agent = start_initialized_agent(program, scratch, &[])?;
@@ -310,14 +313,14 @@ fn new_session(agent: &mut AgentProcess, scratch: &ScratchFolders) -> Result<Val
     Ok(session["sessionId"].take())
 }
 
-fn prompt(session: &Value, text: &str) -> Value {
+fn prompt_params(session: &Value, text: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 }
 
 /// Runs a turn. If the agent sends a notice that the session is not stored, returns an error.
 fn run_turn(agent: &mut AgentProcess, session: &Value, text: &str) -> Result<(), TaskError> {
     let mut notice = None;
-    let prompt = prompt(session, text);
+    let prompt = prompt_params(session, text);
     let answer = agent.request_and_wait("session/prompt", &prompt, DEADLINE, |message| {
         let shown = message["params"]["update"]["content"]["text"].as_str();
         if let Some(text) = shown.filter(|text| text.contains("not stored")) {
@@ -332,7 +335,7 @@ fn run_turn(agent: &mut AgentProcess, session: &Value, text: &str) -> Result<(),
 }
 
 /// Returns the median of the results of n calls of `measure`.
-fn median_difference(
+fn median_of_measurements(
     n: u32,
     mut measure: impl FnMut() -> Result<f64, TaskError>,
 ) -> Result<f64, TaskError> {

@@ -55,9 +55,9 @@ const LIST_ENTRIES: usize = 4_500;
 /// For each page of n MB, measures the memory that it adds to the memory of an agent that has
 /// fetched a small page. Returns the largest of these values.
 fn page_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let server = TcpListener::bind("127.0.0.1:0").map_err(|error| failed(&error))?;
-    let address = server.local_addr().map_err(|error| failed(&error))?;
-    let bomb = compress(n)?;
+    let server = TcpListener::bind("127.0.0.1:0").map_err(|error| task_error_from_io(&error))?;
+    let address = server.local_addr().map_err(|error| task_error_from_io(&error))?;
+    let bomb = gzipped_html(n)?;
     thread::spawn(move || {
         for stream in server.incoming().filter_map(Result::ok) {
             // An error means that the agent has read enough.
@@ -122,7 +122,7 @@ fn send_page(mut stream: &TcpStream, n: u32, bomb: &[u8]) -> io::Result<()> {
         },
         "list" => write_chunk(stream, LIST_ENTRY.repeat(LIST_ENTRIES).as_bytes())?,
         _ => {
-            let (start, repeated) = hostile_page(page).unwrap_or_default();
+            let (start, repeated) = hostile_page_parts(page).unwrap_or_default();
             write_chunk(stream, format!("<p>of the page</p>{start}").as_bytes())?;
             let megabyte = match repeated {
                 "" => html(1),
@@ -136,7 +136,7 @@ fn send_page(mut stream: &TcpStream, n: u32, bomb: &[u8]) -> io::Result<()> {
 
 /// Returns the beginning of a page, and the text that is repeated after the beginning. Returns
 /// `None` for an ordinary page.
-fn hostile_page(page: &str) -> Option<(String, &'static str)> {
+fn hostile_page_parts(page: &str) -> Option<(String, &'static str)> {
     Some(match page {
         "lines" => (String::new(), "\n"),
         "elements" => (String::new(), "<p>a<br>"),
@@ -169,17 +169,17 @@ fn html(n: u32) -> Vec<u8> {
 }
 
 /// Returns n MB of HTML, compressed by the program `gzip`.
-fn compress(n: u32) -> Result<Vec<u8>, TaskError> {
+fn gzipped_html(n: u32) -> Result<Vec<u8>, TaskError> {
     let mut command = Command::new("gzip");
     command.arg("-c9").stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| failed(&error))?;
+    let mut child = command.spawn().map_err(|error| task_error_from_io(&error))?;
     let mut input = child.stdin.take();
     let writer = thread::spawn(move || input.as_mut().map(|input| input.write_all(&html(n))));
-    let output = child.wait_with_output().map_err(|error| failed(&error))?;
+    let output = child.wait_with_output().map_err(|error| task_error_from_io(&error))?;
     drop(writer.join());
     Ok(output.stdout)
 }
 
-fn failed(error: &io::Error) -> TaskError {
+fn task_error_from_io(error: &io::Error) -> TaskError {
     TaskError::Failed(error.to_string())
 }

@@ -21,12 +21,15 @@ type ModulePath = Vec<String>;
 ///
 /// `libraries` are pairs of a crate name as in Rust paths and the folder of the crate. `files` are
 /// all files of the workspace.
-pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, String)]) -> String {
+pub(super) fn report_unused_public_items(
+    libraries: &[(String, String)],
+    files: &[(String, String)],
+) -> String {
     let docs: Vec<_> = files.iter().map(|(path, text)| code_in_docs(path, text)).collect();
     let docs: Vec<_> = docs.iter().map(|code| ExternalCode::new(code)).collect();
     let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
     let rust: Vec<_> =
-        rust.map(|(path, text)| (path, with_included_files(path, text, files))).collect();
+        rust.map(|(path, text)| (path, with_path_attribute_modules(path, text, files))).collect();
     let rust: Vec<_> = rust.iter().map(|(path, text)| (path, ExternalCode::new(text))).collect();
     let mut report =
         "Public items, and those that no other crate, example, integration test or code \
@@ -41,8 +44,8 @@ pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, S
         let own = files.iter().filter_map(|(path, text)| Some((source(path)?, text.clone())));
         let outside = rust.iter().filter(|(path, _)| source(path).is_none());
         let outside: Vec<_> = outside.map(|(_, code)| code).chain(&docs).collect();
-        let LibrarySurface { items, unused } =
-            find_library_surface(library, &own.collect::<Vec<_>>(), &outside);
+        let PublicItemUsage { items, unused } =
+            find_unused_public_items(library, &own.collect::<Vec<_>>(), &outside);
         let tenths = unused.len() * 1000 / items.max(1);
         report += &format!(
             "\n{library:20} {items:4} public, {:3} unused, {}.{} %",
@@ -58,7 +61,7 @@ pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, S
 /// Returns the code of a file, and the code of the files in `src` that it includes with `#[path]`.
 /// Such a file belongs to a test of the same crate, which compiles the included code outside of the
 /// library.
-fn with_included_files(path: &str, text: &str, files: &[(String, String)]) -> String {
+fn with_path_attribute_modules(path: &str, text: &str, files: &[(String, String)]) -> String {
     let mut code = text.to_owned();
     for included in text.split("#[path = \"..").skip(1).filter_map(|rest| rest.split('"').next()) {
         let file = files.iter().find(|(other, _)| {
@@ -70,7 +73,7 @@ fn with_included_files(path: &str, text: &str, files: &[(String, String)]) -> St
 }
 
 /// The number of public items of one library, and the unused items among them.
-struct LibrarySurface {
+struct PublicItemUsage {
     /// Number of public items.
     items: usize,
     /// Paths of the public items that only the library itself uses.
@@ -148,11 +151,11 @@ fn code_in_docs(path: &str, text: &str) -> String {
 /// `library` is the crate name in Rust paths. `files` are the source files of the library, as pairs
 /// of a path relative to `src` and the text. An item in the signature of a used item counts as
 /// used, because such an item must be public.
-fn find_library_surface(
+fn find_unused_public_items(
     library: &str,
     files: &[(String, String)],
     outside: &[&ExternalCode<'_>],
-) -> LibrarySurface {
+) -> PublicItemUsage {
     let mut code = LibraryCode::default();
     for (path, text) in files {
         let Some(module) = module_of_file(path) else { continue };
@@ -180,7 +183,7 @@ fn find_library_surface(
     }
     let paths: BTreeSet<_> = public.iter().map(|at| code.items[*at].full_path()).collect();
     let used: BTreeSet<_> = used.iter().map(|at| code.items[*at].full_path()).collect();
-    LibrarySurface { items: paths.len(), unused: paths.difference(&used).cloned().collect() }
+    PublicItemUsage { items: paths.len(), unused: paths.difference(&used).cloned().collect() }
 }
 
 /// Returns the module that a source file defines. Returns `None` for a file of tests.
@@ -382,13 +385,14 @@ impl<'a> LibraryCode<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ExternalCode, code_in_docs, find_library_surface, surface_report};
+    use super::{ExternalCode, code_in_docs, find_unused_public_items, report_unused_public_items};
 
     fn check(files: &[(&str, &str)], outside: &[&str], items: usize, unused: &[&str]) {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
         let files: Vec<_> = files.iter().map(owned).collect();
         let outside: Vec<_> = outside.iter().map(|text| ExternalCode::new(text)).collect();
-        let found = find_library_surface("made_up", &files, &outside.iter().collect::<Vec<_>>());
+        let found =
+            find_unused_public_items("made_up", &files, &outside.iter().collect::<Vec<_>>());
         assert_eq!(
             (found.items, found.unused),
             (items, unused.iter().map(|it| (*it).to_owned()).collect())
@@ -477,7 +481,8 @@ mod tests {
             file("crates/b/src/inner.rs", "use made_up::three_of_another;"),
             file("crates/b/src/lib.rs", "use made_up::two;"),
         ];
-        let report = surface_report(&[("made_up".to_owned(), "crates/a".to_owned())], &files);
+        let report =
+            report_unused_public_items(&[("made_up".to_owned(), "crates/a".to_owned())], &files);
         let (_, report) = report.split_once('\n').unwrap();
         assert_eq!(report, "made_up                 4 public,   1 unused, 25.0 %\n  three");
     }

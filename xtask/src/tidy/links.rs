@@ -13,7 +13,10 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Finds links of Markdown documents to files or headings that do not exist. Also finds pages that
 /// the list of the book's pages does not contain. `paths` are the paths of all files.
-pub(super) fn find_broken_links(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violation> {
+pub(super) fn check_links_and_summary(
+    documents: &[(&str, String)],
+    paths: &[&str],
+) -> Vec<Violation> {
     let headings: BTreeMap<_, _> =
         documents.iter().map(|(path, text)| (*path, heading_anchors(text))).collect();
     let mut found = Vec::new();
@@ -116,7 +119,7 @@ mod tests {
         let mut documents = vec![page, summary];
         documents.retain(|(other, _)| *other != path);
         documents.push((path, text.to_owned()));
-        let found = find_broken_links(&documents, &PATHS);
+        let found = check_links_and_summary(&documents, &PATHS);
         let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert_eq!(shown, expected);
     }

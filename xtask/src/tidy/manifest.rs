@@ -32,7 +32,7 @@ fn inherits_dependencies(file: &CheckedFile<'_>) -> Vec<Violation> {
         in_list && names.is_some_and(|pair| !inherits(pair))
             || section.contains("dependencies.") && line.starts_with('[')
     };
-    entries_with_section(file)
+    lines_with_section(file)
         .filter(|(_, section, line)| breaks(section, line))
         .map(|(index, _, _)| file.error_at(index, what))
         .collect()
@@ -44,13 +44,13 @@ fn require_line(
     what: &str,
     says: impl Fn(&str, &str) -> bool,
 ) -> Vec<Violation> {
-    let is_said = entries_with_section(file).any(|(_, section, line)| says(section, line));
+    let is_said = lines_with_section(file).any(|(_, section, line)| says(section, line));
     if is_said { Vec::new() } else { vec![file.error_at(0, what)] }
 }
 
 /// Returns the lines of a member's manifest, each with its index and section. For the root
 /// manifest, returns an empty list.
-fn entries_with_section<'a>(
+fn lines_with_section<'a>(
     file: &'a CheckedFile<'_>,
 ) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
     let mut section = "";

@@ -38,21 +38,24 @@ fn no_machine_specific_paths(file: &CheckedFile<'_>) -> Vec<Violation> {
 }
 
 fn find_machine_specific_path(line: &str) -> Option<&'static str> {
-    let is_in = |place: &&&str| find_absolute_paths(line, place).next().is_some();
+    let is_in = |place: &&&str| text_after_each_folder_path(line, place).next().is_some();
     let folder = MACHINE_FOLDERS.iter().find(is_in).copied();
     let is_someone = |rest: &str| {
         let is_in_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
         let end = rest.find(|c| !is_in_name(c)).unwrap_or(rest.len());
         end > 0 && rest[end..].starts_with('/') && !ANYONE.contains(&&rest[..end])
     };
-    let home = || find_absolute_paths(line, HOME).any(is_someone).then_some(HOME);
+    let home = || text_after_each_folder_path(line, HOME).any(is_someone).then_some(HOME);
     let outside = || line.contains(OUTSIDE).then_some(OUTSIDE);
     folder.or_else(home).or_else(outside)
 }
 
 /// Returns the rest of the line after each occurrence of `folder` at the beginning of an absolute
 /// path.
-fn find_absolute_paths<'a>(line: &'a str, folder: &'a str) -> impl Iterator<Item = &'a str> {
+fn text_after_each_folder_path<'a>(
+    line: &'a str,
+    folder: &'a str,
+) -> impl Iterator<Item = &'a str> {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "_-./~}$".contains(c);
     line.match_indices(folder)
         .filter(move |(at, _)| !line[..*at].ends_with(is_path))

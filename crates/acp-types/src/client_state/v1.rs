@@ -45,7 +45,7 @@ impl V1ClientState {
         match update {
             SessionUpdate::ToolCall(call) => self.fold_announcement(call),
             SessionUpdate::ToolCallUpdate(update) => {
-                self.fold_call_update(update, RepeatedValuePolicy::CountAsEmpty);
+                self.fold_call_update(update, EmptyUpdatePolicy::CountAsEmpty);
             }
             SessionUpdate::Plan(plan) => self.plan = Some(plan.clone()),
             _ => {}
@@ -55,7 +55,7 @@ impl V1ClientState {
     /// Applies a `session/request_permission`. The `toolCall` of the request is applied like any
     /// other update.
     pub fn apply_permission_request(&mut self, request: &RequestPermissionRequest) {
-        self.fold_call_update(&request.tool_call, RepeatedValuePolicy::Allowed);
+        self.fold_call_update(&request.tool_call, EmptyUpdatePolicy::Allowed);
     }
 
     /// Records a violation for each call that is still open. Call this method when the turn was
@@ -123,7 +123,7 @@ impl V1ClientState {
         }
     }
 
-    fn fold_call_update(&mut self, update: &ToolCallUpdate, repeat: RepeatedValuePolicy) {
+    fn fold_call_update(&mut self, update: &ToolCallUpdate, repeat: EmptyUpdatePolicy) {
         let id = update.tool_call_id.to_string();
         let mut meta = update.meta.clone().unwrap_or_default();
         let before = meta.len();
@@ -134,7 +134,7 @@ impl V1ClientState {
             return;
         };
         let nothing = update.fields == ToolCallUpdateFields::new() && meta.is_empty();
-        if nothing && !had_events && repeat == RepeatedValuePolicy::CountAsEmpty {
+        if nothing && !had_events && repeat == EmptyUpdatePolicy::CountAsEmpty {
             self.violations.push_unless_full(OrderRule::EmptyUpdate, &id);
         }
         if is_final(call.status) {
@@ -202,7 +202,7 @@ enum EventCarrier {
 
 /// Whether an update without any fields is a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RepeatedValuePolicy {
+enum EmptyUpdatePolicy {
     CountAsEmpty,
     Allowed,
 }

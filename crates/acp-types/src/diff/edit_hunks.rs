@@ -46,9 +46,9 @@ pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkList
             }
         };
         let removed = &old[region.start..region.end];
-        listed.push_lines(LineTag::Context, &old[end..region.start]);
-        listed.push_lines(LineTag::Removed, removed);
-        listed.push_lines(LineTag::Added, &region.new);
+        listed.push_or_count_lines(LineTag::Context, &old[end..region.start]);
+        listed.push_or_count_lines(LineTag::Removed, removed);
+        listed.push_or_count_lines(LineTag::Added, &region.new);
         ahead += line_count(&region.new) as isize - line_count(removed) as isize;
         open = Some(region.end);
     }
@@ -66,17 +66,17 @@ fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
         let mut start = line_start(old, first.old.start);
         let mut new = old[start..first.old.start].to_owned() + &first.new;
         let mut at = first.old.end;
-        let mut end = edited_line_end(old, at, at, &new);
+        let mut end = edited_lines_end_in_old(old, at, at, &new);
         while let Some(next) =
             splices.next_if(|next| next.old.start < end || is_unterminated_end(old, end))
         {
             new.push_str(&old[at..next.old.start]);
             new.push_str(&next.new);
             at = next.old.end;
-            end = edited_line_end(old, at, end, &new);
+            end = edited_lines_end_in_old(old, at, end, &new);
         }
         new.push_str(&old[at..end]);
-        let (before, after) = common_prefix_and_suffix_bytes(&old[start..end], &new);
+        let (before, after) = common_leading_trailing_line_bytes(&old[start..end], &new);
         start += before;
         end -= after;
         if start < end || before + after < new.len() {
@@ -92,7 +92,7 @@ fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
 /// Returns the byte offset in `old` at which the edited lines end. The edits replace the text of
 /// these lines up to `at` by `new`. If `known` is greater than `at`, it must be the end of the line
 /// that contains `at`.
-fn edited_line_end(old: &str, at: usize, known: usize, new: &str) -> usize {
+fn edited_lines_end_in_old(old: &str, at: usize, known: usize, new: &str) -> usize {
     let is_whole = at == 0 || old.as_bytes()[at - 1] == b'\n';
     if is_whole && (new.is_empty() || new.ends_with('\n')) {
         at
@@ -112,7 +112,7 @@ fn is_unterminated_end(old: &str, place: usize) -> bool {
 /// Adds the context lines after the last changed region of a hunk.
 fn push_trailing_context(listed: &mut HunkListBuilder, old: &str, end: usize) {
     let after = (0..CONTEXT_LINES).fold(end, |at, _| line_end(old, at));
-    listed.push_lines(LineTag::Context, &old[end..after]);
+    listed.push_or_count_lines(LineTag::Context, &old[end..after]);
 }
 
 /// Returns the byte offset of the context before a line, and the number of context lines.
@@ -127,7 +127,7 @@ fn leading_context_start_and_lines(old: &str, place: usize) -> (usize, usize) {
 
 /// Returns the number of bytes of the common leading lines, and the number of bytes of the common
 /// trailing lines.
-fn common_prefix_and_suffix_bytes(old: &str, new: &str) -> (usize, usize) {
+fn common_leading_trailing_line_bytes(old: &str, new: &str) -> (usize, usize) {
     fn common_line_bytes<'a>(
         old: impl Iterator<Item = &'a str>,
         new: impl Iterator<Item = &'a str>,

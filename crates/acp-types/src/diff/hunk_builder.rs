@@ -66,14 +66,14 @@ impl HunkListBuilder {
     /// beyond the limit.
     ///
     /// A context line that is too long ends the hunk. The lines after it are a new hunk.
-    pub(super) fn push_lines(&mut self, tag: LineTag, mut text: &str) {
+    pub(super) fn push_or_count_lines(&mut self, tag: LineTag, mut text: &str) {
         while self.remaining_bytes > 0
             && let Some(line) = text.split_inclusive('\n').next()
         {
             let cost = (self.line_cost)(tag, line);
             if tag == LineTag::Context && cost > self.max_context_cost {
                 self.is_hunk_open = false;
-            } else if !self.push_line(tag, line, cost) {
+            } else if !self.try_push_line(tag, line, cost) {
                 // After the first line that does not fit, no more lines are listed.
                 break;
             }
@@ -90,7 +90,7 @@ impl HunkListBuilder {
     }
 
     /// Adds a line to the open hunk, or to a new one. Returns whether the line fits.
-    fn push_line(&mut self, tag: LineTag, line: &str, cost: usize) -> bool {
+    fn try_push_line(&mut self, tag: LineTag, line: &str, cost: usize) -> bool {
         if !self.is_hunk_open {
             let (old_start, new_start) = self.next_line;
             self.hunks.push(Hunk { old_start, new_start, lines: Vec::new() });
@@ -107,7 +107,7 @@ impl HunkListBuilder {
 
     /// Returns the hunks, the number of added lines that are missing in them, and the number of
     /// removed lines that are missing in them.
-    pub(super) fn finish(mut self) -> (Vec<Hunk>, (usize, usize)) {
+    pub(super) fn into_hunks_and_omitted_counts(mut self) -> (Vec<Hunk>, (usize, usize)) {
         let changes = |hunk: &Hunk| hunk.lines.iter().any(|line| line.tag != LineTag::Context);
         // If the limit was reached, the last hunk may contain only context lines.
         self.hunks.retain(changes);

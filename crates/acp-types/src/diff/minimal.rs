@@ -7,10 +7,10 @@ use std::time::Instant;
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 use crate::limits::MAX_MINIMAL_DIFF_LINES;
-use crate::{FileChange, LineTag, Operation};
+use crate::{FileChange, FileChangeOperation, LineTag};
 
 use super::hunk_builder::{HunkListBuilder, line_count};
-use super::{CONTEXT_LINES, TextEdit, change_from_hunk_builder, edit_hunks};
+use super::{CONTEXT_LINES, TextEdit, change_from_built_hunks, edit_hunks};
 
 /// Creates the change of a file from its old text and its new text. The change contains the hunks,
 /// and also the whole texts if they are small.
@@ -23,22 +23,22 @@ use super::{CONTEXT_LINES, TextEdit, change_from_hunk_builder, edit_hunks};
 #[must_use]
 pub fn diff_texts(
     path: impl Into<PathBuf>,
-    operation: Operation,
+    operation: FileChangeOperation,
     old: &str,
     new: &str,
     deadline: Instant,
 ) -> FileChange {
     let mut listed = HunkListBuilder::with_memory_limit();
     if line_count(old) + line_count(new) <= MAX_MINIMAL_DIFF_LINES {
-        build_hunks(old, new, deadline, &mut listed);
+        push_minimal_diff_hunks(old, new, deadline, &mut listed);
     } else {
         let all = TextEdit { old: 0..old.len(), new: new.to_owned() };
         edit_hunks::build_hunks(old, &[all], &mut listed);
     }
-    change_from_hunk_builder(path, operation, old, new, listed)
+    change_from_built_hunks(path, operation, old, new, listed)
 }
 
-fn build_hunks(old: &str, new: &str, deadline: Instant, listed: &mut HunkListBuilder) {
+fn push_minimal_diff_hunks(old: &str, new: &str, deadline: Instant, listed: &mut HunkListBuilder) {
     let old: Vec<_> = old.split_inclusive('\n').collect();
     let new: Vec<_> = new.split_inclusive('\n').collect();
     let steps = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
@@ -54,7 +54,8 @@ fn build_hunk(steps: &[DiffOp], old: &[&str], new: &[&str], listed: &mut HunkLis
         _ => u32::try_from(range.start + 1).unwrap_or(u32::MAX),
     };
     listed.start_hunk(start(old, first.old_range()), start(new, first.new_range()));
-    let mut push = |tag, lines: &[&str]| lines.iter().for_each(|line| listed.push_lines(tag, line));
+    let mut push =
+        |tag, lines: &[&str]| lines.iter().for_each(|line| listed.push_or_count_lines(tag, line));
     for step in steps {
         if let DiffOp::Equal { .. } = step {
             push(LineTag::Context, &old[step.old_range()]);
@@ -72,19 +73,19 @@ mod tests {
     use super::super::tests::{apply_hunks, text};
     use super::super::{TextEdit, change_from_edits};
     use crate::limits::{MAX_HUNKS_BYTES, MAX_WHOLE_FILE_DIFF_BYTES};
-    use crate::{FileChange, HunkLine, Operation};
+    use crate::{FileChange, FileChangeOperation, HunkLine};
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
 
     #[expect(clippy::disallowed_methods, reason = "the caller reads the clock")]
-    fn diff_now(path: &str, operation: Operation, old: &str, new: &str) -> FileChange {
+    fn diff_now(path: &str, operation: FileChangeOperation, old: &str, new: &str) -> FileChange {
         super::diff_texts(path, operation, old, new, Instant::now() + Duration::from_millis(500))
     }
 
     proptest! {
         #[test]
         fn the_old_text_and_the_hunks_make_the_new_text(old in text(), new in text()) {
-            let change = diff_now("/f", Operation::Modify, &old, &new);
+            let change = diff_now("/f", FileChangeOperation::Modify, &old, &new);
             prop_assert_eq!(apply_hunks(&old, &change), new);
         }
     }
@@ -92,12 +93,13 @@ mod tests {
     #[test]
     fn hunks_have_three_lines_of_context_and_count_from_one() {
         let old: String = (1..=20).map(|line| format!("{line}\n")).collect();
-        let change = diff_now("/f", Operation::Modify, &old, &old.replace("10\n", "ten\n"));
+        let change =
+            diff_now("/f", FileChangeOperation::Modify, &old, &old.replace("10\n", "ten\n"));
         let [hunk] = &change.hunks[..] else { panic!("{change:?}") };
         assert_eq!((hunk.old_start, hunk.new_start), (7, 7));
         assert_eq!(hunk.old_text(), "7\n8\n9\n10\n11\n12\n13\n");
         assert_eq!(hunk.new_text(), "7\n8\n9\nten\n11\n12\n13\n");
-        assert_eq!(change.first_changed_line_numbers().collect::<Vec<_>>(), [10]);
+        assert_eq!(change.hunk_first_changed_line_numbers().collect::<Vec<_>>(), [10]);
     }
 
     #[test]
@@ -105,13 +107,13 @@ mod tests {
         let texts = |change: FileChange| (change.old_text, change.new_text);
         let [old, new] = ["old\n", "new\n"].map(|text| Some(text.to_owned()));
         assert_eq!(
-            texts(diff_now("/f", Operation::Modify, "old\n", "new\n")),
+            texts(diff_now("/f", FileChangeOperation::Modify, "old\n", "new\n")),
             (old.clone(), new.clone())
         );
-        assert_eq!(texts(diff_now("/f", Operation::Add, "", "new\n")), (None, new));
-        assert_eq!(texts(diff_now("/f", Operation::Delete, "old\n", "")), (old, None));
+        assert_eq!(texts(diff_now("/f", FileChangeOperation::Add, "", "new\n")), (None, new));
+        assert_eq!(texts(diff_now("/f", FileChangeOperation::Delete, "old\n", "")), (old, None));
         let large = "x\n".repeat(MAX_WHOLE_FILE_DIFF_BYTES / 2);
-        let change = diff_now("/f", Operation::Modify, &large, &(large.clone() + "y\n"));
+        let change = diff_now("/f", FileChangeOperation::Modify, &large, &(large.clone() + "y\n"));
         assert_eq!(change.line_counts(), (1, 0));
         assert_eq!(texts(change), (None, None));
     }
@@ -128,7 +130,7 @@ mod tests {
             (format!("a\n{long}\nb\n"), "a\nb\n".to_owned(), (0, 1)),
         ] {
             let whole = [TextEdit { old: 0..old.len(), new: new.clone() }];
-            let found = diff_now("/f", Operation::Modify, &old, &new);
+            let found = diff_now("/f", FileChangeOperation::Modify, &old, &new);
             assert_eq!(found.line_counts(), counts);
             for change in [found, change_from_edits("/f", &old, &new, &whole)] {
                 let lines = change.hunks.iter().flat_map(|hunk| &hunk.lines);

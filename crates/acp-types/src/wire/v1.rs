@@ -6,7 +6,9 @@
 
 use std::path::PathBuf;
 
-use callboard_text::{code_fence, head, path_text, push_escaping_invisible, utf8_path};
+use callboard_text::{
+    head, path_text, push_char_escaping_invisible, quote_path_unless_utf8, wrap_in_code_fence,
+};
 use foldhash::HashMap;
 use serde_json::{Map, Value, json};
 
@@ -14,12 +16,12 @@ use crate::limits::{
     MAX_OUTPUT_CHUNK_BYTES, MAX_RUNNING_COMMAND_BYTES, MAX_RUNNING_OUTPUT_BYTES,
     RUNNING_OUTPUT_OVERHEAD_BYTES,
 };
-use crate::meta::{DEFAULT_KEY, truncated_key};
+use crate::meta::{DEFAULT_KEY, truncate_meta_key};
 use crate::schema::v1::{
     ClientCapabilities, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
     ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
-use crate::terminal::{omission_line, terminal_omission_line};
+use crate::terminal::{omission_line, omission_line_with_style_reset};
 use crate::{
     CallMeta, Content, Location, MessageChunk, PermissionOption, Plan, ReplayedPromptBlock,
     SessionStatePart, Status, TerminalExit, TerminalId, TerminalOutput, TerminalPatch,
@@ -108,10 +110,10 @@ impl V1Projection {
     }
 
     /// Sets the key in `_meta` for data that has no field in the protocol. The default is
-    /// `callboard`. A key of more than 64 bytes is [truncated](truncated_key).
+    /// `callboard`. A key of more than 64 bytes is [truncated](truncate_meta_key).
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
-        truncated_key(key.as_ref()).clone_into(&mut self.meta_key);
+        truncate_meta_key(key.as_ref()).clone_into(&mut self.meta_key);
         self
     }
 
@@ -126,7 +128,7 @@ impl V1Projection {
     /// status, or if its call was never announced. The `CallBoard` of `acp-lifecycle` creates no
     /// such patches.
     #[must_use]
-    pub fn dropped_patches(&self) -> u64 {
+    pub fn dropped_patch_count(&self) -> u64 {
         self.ended.dropped_patches
     }
 
@@ -136,7 +138,7 @@ impl V1Projection {
     ///
     /// The first patch of a call must have a title; otherwise the patch is dropped. A patch after
     /// the final status of its call is dropped too, if the call is one of the 4,096 most recently
-    /// finished calls. Dropped patches are [counted](Self::dropped_patches).
+    /// finished calls. Dropped patches are [counted](Self::dropped_patch_count).
     pub fn updates_for_call_patch(
         &mut self,
         id: &ToolCallId,
@@ -147,7 +149,7 @@ impl V1Projection {
             return Vec::new();
         }
         let is_final = patch.status.is_some_and(Status::is_final);
-        let update = self.apply_call_patch(id, patch);
+        let update = self.record_patch_and_build_update(id, patch);
         let Some(sent) = self.calls.get_mut(id) else {
             return Vec::new();
         };
@@ -158,12 +160,12 @@ impl V1Projection {
             }
         } else {
             sent.announced = true;
-            let mut call = sent.full_call_with_deferred_fields(&self.meta_key);
-            let shown = sent.terminals().next().cloned();
+            let mut call = sent.merge_deferred_into_full_call(&self.meta_key);
+            let shown = sent.shown_terminal_ids().next().cloned();
             if self.display == TerminalDisplay::MetaEvents
                 && let Some(terminal) = shown
             {
-                let info = self.announce_terminal(&terminal);
+                let info = self.announce_terminal_in_meta(&terminal);
                 let meta = call.meta.take().unwrap_or_default();
                 call.meta = Some(meta.into_iter().chain(info).collect());
             }
@@ -192,8 +194,8 @@ impl V1Projection {
 
     /// Converts a part of a prompt to an update, for a replayed session.
     #[must_use]
-    pub fn prompt_block(&self, part: &ReplayedPromptBlock) -> WireUpdate {
-        encode::prompt_block(part).into()
+    pub fn update_for_replayed_prompt_block(&self, part: &ReplayedPromptBlock) -> WireUpdate {
+        encode::encode_replayed_prompt_block(part).into()
     }
 
     /// Converts a part of the session's state to an update.
@@ -239,7 +241,7 @@ impl V1Projection {
         let sent = self.calls.get_mut(id)?;
         sent.announced = true;
         // The request includes the call's metadata, but never terminal events.
-        let mut call = sent.full_call_with_deferred_fields(&self.meta_key);
+        let mut call = sent.merge_deferred_into_full_call(&self.meta_key);
         let meta = call.meta.take();
         let update = ToolCallUpdate::from(call).meta(meta);
         let options = options.into_iter().map(session_state::encode_permission_option).collect();
@@ -247,7 +249,11 @@ impl V1Projection {
     }
 
     /// Applies a patch to the recorded state of a call, and returns the update that must be sent.
-    fn apply_call_patch(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallUpdate {
+    fn record_patch_and_build_update(
+        &mut self,
+        id: &ToolCallId,
+        patch: ToolCallPatch,
+    ) -> ToolCallUpdate {
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
         let is_final = patch.status.is_some_and(Status::is_final);
         let ending = (patch.status == Some(Status::Cancelled))
@@ -287,7 +293,8 @@ impl V1Projection {
             meta_key: &self.meta_key,
             terminals: &self.terminals,
         };
-        update.fields.content = sent.update_content(patch.content, ending, now, &shows);
+        update.fields.content =
+            sent.apply_and_encode_changed_content(patch.content, ending, now, &shows);
         sent.attach_or_defer_large_fields(&mut update, is_final, &self.meta_key);
         update
     }
@@ -305,13 +312,14 @@ impl V1Projection {
     }
 
     fn find_call_showing_terminal(&self, id: &TerminalId) -> Option<ToolCallId> {
-        let shows = |sent: &&SentCall| sent.announced && sent.terminals().any(|shown| shown == id);
+        let shows =
+            |sent: &&SentCall| sent.announced && sent.shown_terminal_ids().any(|shown| shown == id);
         self.calls.values().find(shows).map(|sent| sent.call.tool_call_id.clone())
     }
 
     fn forget_call(&mut self, id: &ToolCallId) {
         if let Some(sent) = self.calls.remove(id) {
-            for terminal in sent.terminals() {
+            for terminal in sent.shown_terminal_ids() {
                 self.terminals.remove(terminal);
             }
             // The call may show its terminal no longer.
@@ -320,7 +328,7 @@ impl V1Projection {
     }
 
     /// Returns the `terminal_info` event that opens a display-only terminal.
-    fn announce_terminal(&mut self, id: &TerminalId) -> Map<String, Value> {
+    fn announce_terminal_in_meta(&mut self, id: &TerminalId) -> Map<String, Value> {
         let terminal = self.get_or_insert_terminal(id);
         terminal.announced = true;
         Map::from_iter([("terminal_info".to_owned(), terminal.terminal_info_event())])
@@ -332,7 +340,7 @@ impl V1Projection {
             return Vec::new();
         };
         let mut updates = Vec::new();
-        for id in sent.terminals() {
+        for id in sent.shown_terminal_ids() {
             if let Some(terminal) = self.terminals.get_mut(id)
                 && terminal.announced
             {
@@ -344,10 +352,10 @@ impl V1Projection {
                 if terminal.has_new_cwd() {
                     event("terminal_info", terminal.terminal_info_event());
                 }
-                for data in terminal.take_output() {
+                for data in terminal.take_unsent_output_text_chunks() {
                     event("terminal_output", json!({ "terminal_id": id, "data": data }));
                 }
-                if let Some(exit) = terminal.take_exit() {
+                if let Some(exit) = terminal.take_unsent_exit() {
                     let TerminalExit { code, signal } = exit;
                     let value = json!({ "terminal_id": id, "exit_code": code, "signal": signal });
                     event("terminal_exit", value);
@@ -369,18 +377,18 @@ impl SentTerminal {
         self.sent_cwd.clone_from(&self.report.cwd);
         let mut info = json!({ "terminal_id": self.report.id });
         if let Some(cwd) = &self.report.cwd {
-            info["cwd"] = json!(utf8_path(cwd));
+            info["cwd"] = json!(quote_path_unless_utf8(cwd));
         }
         info
     }
 
     /// Returns the unsent output as text, in pieces that fit into a message.
-    fn take_output(&mut self) -> Vec<String> {
+    fn take_unsent_output_text_chunks(&mut self) -> Vec<String> {
         let pending = std::mem::take(&mut self.pending);
         let mut data = self.carry.decode(pending.head());
         if pending.omitted_bytes() > 0 {
             data.push_str(&self.carry.decode_remaining());
-            data.push_str(&terminal_omission_line(pending.omitted_bytes()));
+            data.push_str(&omission_line_with_style_reset(pending.omitted_bytes()));
         }
         data.push_str(&self.carry.decode(pending.tail()));
         if self.report.exit.is_some() {
@@ -397,7 +405,7 @@ impl SentTerminal {
         pieces
     }
 
-    fn take_exit(&mut self) -> Option<TerminalExit> {
+    fn take_unsent_exit(&mut self) -> Option<TerminalExit> {
         if self.exit_sent {
             return None;
         }
@@ -415,7 +423,7 @@ impl SentTerminal {
 /// | content | for a cancelled call: an additional text with the reason and possible effects |
 /// | file changes | if over 256 KiB of JSON: the first hunks and the number of omitted lines |
 /// | capabilities | none |
-/// | other fields | kept; the encoder converts paths with [`utf8_path`] |
+/// | other fields | kept; the encoder converts paths with [`quote_path_unless_utf8`] |
 #[must_use]
 pub fn reduce_to_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
@@ -443,7 +451,7 @@ pub fn tool_call_from_report<'a>(
     meta_key: &str,
     terminal: impl Fn(&TerminalId) -> Option<&'a TerminalReport>,
 ) -> ToolCall {
-    let (report, meta_key) = (reduce_to_v1(report.clone()), truncated_key(meta_key));
+    let (report, meta_key) = (reduce_to_v1(report.clone()), truncate_meta_key(meta_key));
     let status = encode_status(report.status);
     let content = encode::encode_content_items(&report.content, meta_key, |id| {
         terminal_content(id, terminal(id), surface, status)
@@ -501,7 +509,7 @@ fn terminal_text_content(
             }
             shown.push_str(ending);
         }
-        (!shown.is_empty()).then(|| ToolCallContent::from(code_fence("console", &shown)))
+        (!shown.is_empty()).then(|| ToolCallContent::from(wrap_in_code_fence("console", &shown)))
     };
     if matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed) {
         return with_output(&plain);
@@ -532,7 +540,7 @@ fn terminal_command_text(report: &TerminalReport, status: ToolCallStatus) -> Str
     for letter in part.chars() {
         match letter {
             '\n' | '\t' => shown.push(letter),
-            letter => push_escaping_invisible(&mut shown, letter),
+            letter => push_char_escaping_invisible(&mut shown, letter),
         }
     }
     let mut is_whole = part.len() == command.len();
@@ -546,7 +554,7 @@ fn terminal_command_text(report: &TerminalReport, status: ToolCallStatus) -> Str
     if let (ToolCallStatus::Pending, Some(cwd)) = (status, &report.cwd) {
         shown.push_str("[in ");
         let cwd = path_text(cwd);
-        cwd.chars().for_each(|letter| push_escaping_invisible(&mut shown, letter));
+        cwd.chars().for_each(|letter| push_char_escaping_invisible(&mut shown, letter));
         shown.push_str("]\n");
     }
     shown
@@ -561,7 +569,8 @@ fn failed_exit_text(report: &TerminalReport) -> Option<String> {
 }
 
 fn encode_location(location: &Location) -> ToolCallLocation {
-    ToolCallLocation::new(utf8_path(location.path())).line(location.line().map(u32::from))
+    ToolCallLocation::new(quote_path_unless_utf8(location.path()))
+        .line(location.line().map(u32::from))
 }
 
 fn is_empty_update(update: &ToolCallUpdate) -> bool {

@@ -7,19 +7,19 @@ use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use callboard_text::utf8_path;
+use callboard_text::quote_path_unless_utf8;
 use serde_json::Value;
 
 use super::{ClientMessage, EndedCalls, REQUEST_PERMISSION, SESSION_UPDATE, maybe_undefined};
 use crate::limits::MAX_STREAMED_UPDATE_BYTES;
-use crate::meta::{DEFAULT_KEY, truncated_key};
+use crate::meta::{DEFAULT_KEY, truncate_meta_key};
 use crate::schema::MaybeUndefined;
 use crate::schema::v2::{
     PlanUpdate, PlanUpdateContent, RequestPermissionRequest, RequestPermissionSubject, SessionId,
     SessionUpdate, TerminalExitStatus, TerminalOutputChunk, TerminalSize, TerminalUpdate,
     ToolCallContent, ToolCallContentChunk, ToolCallUpdate, UpdateSessionNotification,
 };
-use crate::terminal::terminal_omission_line;
+use crate::terminal::omission_line_with_style_reset;
 use crate::{
     Content, ContentPatch, MessageChunk, PermissionOption, Plan, SessionStatePart, TerminalId,
     TerminalOutput, TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, json,
@@ -61,7 +61,11 @@ impl SentCall {
     }
 
     /// Adds changes of the large fields to the deferred fields.
-    fn defer_large_fields(&mut self, patch: &ToolCallPatch, content: Option<Vec<ToolCallContent>>) {
+    fn defer_changed_large_fields(
+        &mut self,
+        patch: &ToolCallPatch,
+        content: Option<Vec<ToolCallContent>>,
+    ) {
         if content.is_some() {
             self.deferred_items.clear();
         }
@@ -80,7 +84,7 @@ impl SentCall {
 
     /// Moves the deferred fields into an update. If the update is streamed, the fields are moved
     /// only if they fit. Returns the items that must be appended by separate messages.
-    fn attach_deferred_fields(
+    fn attach_deferred_fields_that_fit(
         &mut self,
         update: &mut ToolCallUpdate,
         is_streamed: bool,
@@ -106,12 +110,12 @@ impl SentCall {
             true => self.deferred_items.iter().take_while(|item| fits(item)).count(),
         };
         let items: Vec<_> = self.deferred_items.drain(..count).collect();
-        self.append_content(&items);
+        self.record_appended_content(&items);
         items
     }
 
     /// Appends items to the content that the client holds.
-    fn append_content(&mut self, items: &[ToolCallContent]) {
+    fn record_appended_content(&mut self, items: &[ToolCallContent]) {
         match &mut self.call.content {
             MaybeUndefined::Value(content) => content.extend_from_slice(items),
             content if !items.is_empty() => *content = MaybeUndefined::Value(items.to_vec()),
@@ -162,10 +166,10 @@ impl V2Projection {
     }
 
     /// Sets the key in `_meta` for data that has no field in the protocol. The default is
-    /// `callboard`. A key of more than 64 bytes is [truncated](truncated_key).
+    /// `callboard`. A key of more than 64 bytes is [truncated](truncate_meta_key).
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
-        truncated_key(key.as_ref()).clone_into(&mut self.meta_key);
+        truncate_meta_key(key.as_ref()).clone_into(&mut self.meta_key);
         self
     }
 
@@ -173,7 +177,7 @@ impl V2Projection {
     /// status, or if its call was never announced. The `CallBoard` of `acp-lifecycle` creates no
     /// such patches.
     #[must_use]
-    pub fn dropped_patches(&self) -> u64 {
+    pub fn dropped_patch_count(&self) -> u64 {
         self.ended.dropped_patches
     }
 
@@ -183,7 +187,7 @@ impl V2Projection {
     ///
     /// The first patch of a call must have a title; otherwise the patch is dropped. A patch after
     /// the final status of its call is dropped too, if the call is one of the 4,096 most recently
-    /// finished calls. Dropped patches are [counted](Self::dropped_patches).
+    /// finished calls. Dropped patches are [counted](Self::dropped_patch_count).
     pub fn updates_for_call_patch(
         &mut self,
         id: &ToolCallId,
@@ -197,17 +201,21 @@ impl V2Projection {
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
         let holds = &mut sent.call;
         let mut update = ToolCallUpdate::new(id.0.clone());
-        update.name = set_if_changed(patch.name.clone(), &mut holds.name);
-        update.title = set_if_changed(patch.title.clone(), &mut holds.title);
-        update.kind = set_if_changed(patch.kind.map(encode::encode_kind), &mut holds.kind);
-        update.status = set_if_changed(patch.status.map(encode::encode_status), &mut holds.status);
+        update.name = record_and_return_if_changed(patch.name.clone(), &mut holds.name);
+        update.title = record_and_return_if_changed(patch.title.clone(), &mut holds.title);
+        update.kind =
+            record_and_return_if_changed(patch.kind.map(encode::encode_kind), &mut holds.kind);
+        update.status = record_and_return_if_changed(
+            patch.status.map(encode::encode_status),
+            &mut holds.status,
+        );
         let locations =
             patch.locations.as_ref().map(|all| all.iter().map(encode::encode_location).collect());
-        update.locations = set_if_changed(locations, &mut holds.locations);
+        update.locations = record_and_return_if_changed(locations, &mut holds.locations);
         let capabilities = patch.capabilities.map(encode::encode_capabilities);
-        update.capabilities = set_if_changed(capabilities, &mut holds.capabilities);
+        update.capabilities = record_and_return_if_changed(capabilities, &mut holds.capabilities);
         let meta = patch.meta.as_ref().map(|meta| meta.to_meta(&self.meta_key));
-        update.meta = set_if_changed(meta, &mut holds.meta);
+        update.meta = record_and_return_if_changed(meta, &mut holds.meta);
 
         let content = match &patch.content {
             ContentPatch::Keep => None,
@@ -219,8 +227,8 @@ impl V2Projection {
                 Some(encode_content_items(items, &self.meta_key).collect())
             }
         };
-        sent.defer_large_fields(patch, content);
-        let items = sent.attach_deferred_fields(&mut update, !is_first && !is_final);
+        sent.defer_changed_large_fields(patch, content);
+        let items = sent.attach_deferred_fields_that_fit(&mut update, !is_first && !is_final);
         let mut updates = Vec::new();
         if !items.is_empty() && !update.content.is_undefined() {
             // New content is sent before the items that are appended to it.
@@ -275,8 +283,9 @@ impl V2Projection {
     ) -> Vec<SessionUpdate> {
         let mut opening = TerminalUpdate::new(id.0.clone());
         opening.command = maybe_undefined(patch.command.clone());
-        opening.cwd =
-            maybe_undefined(patch.cwd.as_deref().map(|cwd| utf8_path(cwd).into_owned().into()));
+        opening.cwd = maybe_undefined(
+            patch.cwd.as_deref().map(|cwd| quote_path_unless_utf8(cwd).into_owned().into()),
+        );
         opening.size =
             maybe_undefined(patch.size.map(|size| TerminalSize::new(size.cols, size.rows)));
         let mut closing = TerminalUpdate::new(id.0.clone());
@@ -304,7 +313,7 @@ impl V2Projection {
         let mut held = std::mem::replace(&mut sent.deferred, ToolCallUpdate::new(id.0.clone()));
         move_large_fields(&mut held, &mut sent.call);
         let items = std::mem::take(&mut sent.deferred_items);
-        sent.append_content(&items);
+        sent.record_appended_content(&items);
         let call = sent.call.clone();
         let title = call.title.value().cloned().unwrap_or_default();
         let subject = RequestPermissionSubject::from(call);
@@ -352,7 +361,7 @@ impl ClientMessage for RequestPermissionRequest {
 /// Converts a whole document to the call that a client should hold.
 #[must_use]
 pub fn tool_call_from_report(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
-    let meta_key = truncated_key(meta_key);
+    let meta_key = truncate_meta_key(meta_key);
     let content = report.content.iter().map(|item| encode::encode_content(item, meta_key));
     let mut call = ToolCallUpdate::new(report.id.0.clone())
         .name(report.name.clone())
@@ -376,7 +385,7 @@ fn encode_exit_status(exit: &crate::TerminalExit) -> TerminalExitStatus {
 fn output_chunks(output: &TerminalOutput) -> Vec<Vec<u8>> {
     let gap = match output.omitted_bytes() {
         0 => Vec::new(),
-        bytes => terminal_omission_line(bytes).into_bytes(),
+        bytes => omission_line_with_style_reset(bytes).into_bytes(),
     };
     [output.head(), &gap, output.tail()]
         .into_iter()
@@ -386,7 +395,7 @@ fn output_chunks(output: &TerminalOutput) -> Vec<Vec<u8>> {
 }
 
 /// Sets `field` to `value` and returns the value, or returns `Undefined` if nothing changes.
-fn set_if_changed<T: PartialEq + Clone>(
+fn record_and_return_if_changed<T: PartialEq + Clone>(
     value: Option<T>,
     field: &mut MaybeUndefined<T>,
 ) -> MaybeUndefined<T> {

@@ -7,7 +7,8 @@ use acp_types::schema::v1::{
 };
 use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{
-    Content, ContentBlock, FileChange, Hunk, HunkLine, LineTag, Operation, Status, ToolCallPatch,
+    Content, ContentBlock, FileChange, FileChangeOperation, Hunk, HunkLine, LineTag, Status,
+    ToolCallPatch,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -84,15 +85,15 @@ fn blocks_are_the_same_in_both_versions() {
 const PATH: &str = "/p/a.rs";
 const FROM: &str = "/p/old.rs";
 
-fn moved() -> Operation {
-    Operation::Move { from: FROM.into() }
+fn moved() -> FileChangeOperation {
+    FileChangeOperation::Move { from: FROM.into() }
 }
 
-fn copied() -> Operation {
-    Operation::Copy { from: FROM.into() }
+fn copied() -> FileChangeOperation {
+    FileChangeOperation::Copy { from: FROM.into() }
 }
 
-fn change(operation: Operation, old: Option<&str>, new: Option<&str>) -> FileChange {
+fn change(operation: FileChangeOperation, old: Option<&str>, new: Option<&str>) -> FileChange {
     let mut change = FileChange::new(operation, PATH);
     change.old_text = old.map(str::to_owned);
     change.new_text = new.map(str::to_owned);
@@ -111,7 +112,7 @@ fn v2_diff(change: &Value, patch: &str) -> Value {
 #[test]
 fn whole_texts() {
     check(
-        change(Operation::Add, None, Some("x\n")),
+        change(FileChangeOperation::Add, None, Some("x\n")),
         &json!([{"type": "diff", "path": PATH, "newText": "x\n",
                  "_meta": {"callboard": {"kind": "add"}}}]),
         &v2_diff(
@@ -121,7 +122,7 @@ fn whole_texts() {
         ),
     );
     check(
-        change(Operation::Modify, Some("a\n"), Some("b")),
+        change(FileChangeOperation::Modify, Some("a\n"), Some("b")),
         &json!([{"type": "diff", "path": PATH, "oldText": "a\n", "newText": "b",
                  "_meta": {"callboard": {"kind": "modify"}}}]),
         &v2_diff(
@@ -132,7 +133,7 @@ fn whole_texts() {
     );
     // v1 cannot express that a file was deleted; only the tool kind shows it.
     check(
-        change(Operation::Delete, Some("a\n"), None),
+        change(FileChangeOperation::Delete, Some("a\n"), None),
         &json!([{"type": "diff", "path": PATH, "oldText": "a\n", "newText": "",
                  "_meta": {"callboard": {"kind": "delete"}}}]),
         &v2_diff(
@@ -169,9 +170,17 @@ fn whole_texts() {
 #[test]
 fn a_change_without_text_is_a_sentence_in_v1() {
     for (operation, text, v2) in [
-        (Operation::Add, "Adds /p/a.rs", json!({"operation": "add", "path": PATH})),
-        (Operation::Modify, "Changes /p/a.rs", json!({"operation": "modify", "path": PATH})),
-        (Operation::Delete, "Deletes /p/a.rs", json!({"operation": "delete", "path": PATH})),
+        (FileChangeOperation::Add, "Adds /p/a.rs", json!({"operation": "add", "path": PATH})),
+        (
+            FileChangeOperation::Modify,
+            "Changes /p/a.rs",
+            json!({"operation": "modify", "path": PATH}),
+        ),
+        (
+            FileChangeOperation::Delete,
+            "Deletes /p/a.rs",
+            json!({"operation": "delete", "path": PATH}),
+        ),
         (
             moved(),
             "Moves /p/old.rs to /p/a.rs",
@@ -224,7 +233,7 @@ fn hunks_are_a_diff_each_in_v1() {
     // Hunks are sent if the whole texts are too large, or if the change contains no texts.
     for texts in [Some(large.as_str()), None] {
         check(
-            change(Operation::Modify, texts, texts).with_hunks(hunks()),
+            change(FileChangeOperation::Modify, texts, texts).with_hunks(hunks()),
             &modified,
             &v2_diff(
                 &json!({"operation": "modify", "path": PATH, "fileType": "text"}),
@@ -234,7 +243,7 @@ fn hunks_are_a_diff_each_in_v1() {
     }
     // A new file has no old text.
     check(
-        change(Operation::Add, None, None).with_hunks(hunks()[1..].to_vec()),
+        change(FileChangeOperation::Add, None, None).with_hunks(hunks()[1..].to_vec()),
         &json!([{"type": "diff", "path": PATH, "newText": "z\n",
                  "_meta": {"callboard": {"kind": "add", "oldStart": 90, "newStart": 90}}}]),
         &v2_diff(
@@ -247,7 +256,7 @@ fn hunks_are_a_diff_each_in_v1() {
 
 #[test]
 fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
-    let small = change(Operation::Modify, Some("a\n"), Some("b\n")).with_hunks(hunks());
+    let small = change(FileChangeOperation::Modify, Some("a\n"), Some("b\n")).with_hunks(hunks());
     let content = &v1_document(&announce().with_appended_content(small.into()), None)["content"];
     assert_eq!(
         content,
@@ -275,7 +284,7 @@ fn a_change_over_its_limit_is_truncated_with_a_note() {
     );
     v2["_meta"] = json!({"callboard": {"linesLeftOut": {"added": 2, "removed": 2}}});
     check(
-        change(Operation::Modify, None, None).with_hunks(hunks),
+        change(FileChangeOperation::Modify, None, None).with_hunks(hunks),
         &json!([
             {"type": "diff", "path": PATH, "oldText": old, "newText": last,
              "_meta": {"callboard": {"kind": "modify", "oldStart": 1, "newStart": 1}}},
@@ -298,7 +307,7 @@ fn shown(change: &FileChange) -> (Value, Value) {
 fn a_long_context_line_does_not_hide_the_changes_of_a_large_file() {
     let long = "x".repeat(MAX_FILE_CHANGE_BYTES) + "\n";
     let (old, new) = (format!("a\n{long}b\nold\n{long}"), format!("a\n{long}b\nnew\n{long}"));
-    let (v1, v2) = shown(&change(Operation::Modify, Some(&old), Some(&new)));
+    let (v1, v2) = shown(&change(FileChangeOperation::Modify, Some(&old), Some(&new)));
     assert_eq!(
         v1,
         json!([{"type": "diff", "path": PATH, "oldText": "b\nold\n", "newText": "b\nnew\n",
@@ -329,19 +338,19 @@ fn every_form_of_a_large_change_is_within_the_limit() {
     };
     let mut with_sentence = change(moved(), Some(&old), Some(&new));
     with_sentence.sentence = Some(long_sentence());
-    let listed = |hunks| change(Operation::Modify, None, None).with_hunks(hunks);
+    let listed = |hunks| change(FileChangeOperation::Modify, None, None).with_hunks(hunks);
     let added = Hunk { old_start: 0, new_start: 1, lines: vec![self::line(LineTag::Added, "z\n")] };
     for (change, is_cut) in [
-        (change(Operation::Add, None, Some(&old)), true),
-        (change(Operation::Delete, Some(&old), None), true),
-        (change(Operation::Modify, Some(&old), Some(&new)), true),
+        (change(FileChangeOperation::Add, None, Some(&old)), true),
+        (change(FileChangeOperation::Delete, Some(&old), None), true),
+        (change(FileChangeOperation::Modify, Some(&old), Some(&new)), true),
         (change(moved(), Some(&old), Some(&new)), true),
         (with_sentence, true),
         (change(copied(), None, Some(&old)), true),
-        (change(Operation::Modify, Some(&old), Some(&(old.clone() + "more\n"))), false),
-        (change(Operation::Modify, Some(&old), Some(&controls)), true),
-        (change(Operation::Modify, Some(&empty), Some(&old)), true),
-        (change(Operation::Modify, Some("a\n"), Some(&one)), true),
+        (change(FileChangeOperation::Modify, Some(&old), Some(&(old.clone() + "more\n"))), false),
+        (change(FileChangeOperation::Modify, Some(&old), Some(&controls)), true),
+        (change(FileChangeOperation::Modify, Some(&empty), Some(&old)), true),
+        (change(FileChangeOperation::Modify, Some("a\n"), Some(&one)), true),
         (listed(tiny.collect()), true),
         (listed(vec![wide, added]), true),
     ] {
@@ -399,7 +408,7 @@ fn a_long_key_of_metadata_is_truncated_and_leaves_a_change_within_its_bound() {
         lines: vec![line(LineTag::Removed, "a\n"), line(LineTag::Added, "b\n")],
     });
     let hunks = places.collect();
-    let change = change(Operation::Modify, None, None).with_hunks(hunks);
+    let change = change(FileChangeOperation::Modify, None, None).with_hunks(hunks);
     for (key, sent_as) in [
         ("k".repeat(64), "k".repeat(64)),
         ("k".repeat(100), "k".repeat(64)),
@@ -427,14 +436,14 @@ fn a_long_key_of_metadata_is_truncated_and_leaves_a_change_within_its_bound() {
 fn whole_texts_over_the_limit_are_shortened_to_fit() {
     let old: String = (0..15_000).map(|number| format!("line {number} of a long file\n")).collect();
     let new = old.replace("line 7 ", "line seven ").replace("line 14990 ", "the last but ten ");
-    let (v1, v2) = shown(&change(Operation::Modify, Some(&old), Some(&new)));
+    let (v1, v2) = shown(&change(FileChangeOperation::Modify, Some(&old), Some(&new)));
     let places: Vec<_> = v1.as_array().unwrap().iter().map(|item| &item["newText"]).collect();
     assert_eq!(places.len(), 2);
     assert!(places[0].as_str().unwrap().contains("line seven of a long file\n"));
     assert!(places[1].as_str().unwrap().contains("the last but ten of a long file\n"));
     assert!(v2[0]["patch"]["text"].as_str().unwrap().contains("\n-line 14990 of a long file\n"));
 
-    let (v1, v2) = shown(&change(Operation::Add, None, Some(&old)));
+    let (v1, v2) = shown(&change(FileChangeOperation::Add, None, Some(&old)));
     for content in [v1, v2] {
         let len = content.to_string().len();
         assert!(len > MAX_FILE_CHANGE_BYTES * 9 / 10, "{len}");

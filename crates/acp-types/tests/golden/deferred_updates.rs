@@ -3,8 +3,8 @@
 use acp_types::wire;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{
-    CallMeta, Content, FileChange, Hunk, HunkLine, LineTag, Operation, Status, ToolCallPatch,
-    TraceContext,
+    CallMeta, Content, FileChange, FileChangeOperation, Hunk, HunkLine, LineTag, Status,
+    ToolCallPatch, TraceContext,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -227,7 +227,7 @@ fn a_streamed_line_is_bounded_with_its_metadata() {
 fn change(path: &str, lines: usize) -> Content {
     let line = HunkLine { tag: LineTag::Added, text: "x".repeat(99) + "\n" };
     let hunks = vec![Hunk { old_start: 0, new_start: 1, lines: vec![line; lines] }];
-    Content::Change(FileChange::new(Operation::Add, path).with_hunks(hunks))
+    Content::Change(FileChange::new(FileChangeOperation::Add, path).with_hunks(hunks))
 }
 
 /// Returns the number of diffs and the texts in the first of `updates`. A client that ignores
@@ -279,7 +279,7 @@ fn an_excerpt_that_nearly_fills_an_update_leaves_room_for_its_note() {
         let items = [("/p/a", filling), ("/p/b", long.clone())].map(|(path, text)| {
             let lines = vec![HunkLine { tag: LineTag::Added, text }];
             let hunks = vec![Hunk { old_start: 0, new_start: 1, lines }];
-            FileChange::new(Operation::Add, path).with_hunks(hunks).into()
+            FileChange::new(FileChangeOperation::Add, path).with_hunks(hunks).into()
         });
         let patch = ToolCallPatch::new().with_content(items.into());
         let updates = crate::json(&running().updates_for_call_patch(&id(), &patch));
@@ -292,7 +292,7 @@ fn an_excerpt_that_nearly_fills_an_update_leaves_room_for_its_note() {
 fn whole_texts_too_large_for_an_update_are_sent_as_an_excerpt_with_a_count() {
     let text: String = (0..20_000).map(|number| format!("line {number} of a file\n")).collect();
     let new_text = Some(text);
-    let mut change = FileChange::new(Operation::Add, "/p/a");
+    let mut change = FileChange::new(FileChangeOperation::Add, "/p/a");
     change.new_text = new_text;
     let updates =
         crate::json(&running().updates_for_call_patch(
@@ -309,7 +309,7 @@ fn whole_texts_too_large_for_an_update_are_sent_as_an_excerpt_with_a_count() {
 fn excerpt(lines: &[(LineTag, &str)]) -> Value {
     let line = |(tag, text): &(LineTag, &str)| HunkLine { tag: *tag, text: (*text).to_owned() };
     let hunk = Hunk { old_start: 7, new_start: 9, lines: lines.iter().map(line).collect() };
-    let change = FileChange::new(Operation::Modify, "/p/a").with_hunks(vec![hunk]);
+    let change = FileChange::new(FileChangeOperation::Modify, "/p/a").with_hunks(vec![hunk]);
     let patch = ToolCallPatch::new().with_content(vec![change.into()]);
     crate::json(&running().updates_for_call_patch(&id(), &patch))[0]["content"].clone()
 }

@@ -5,9 +5,10 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use acp_types::{
-    CallCapabilities, CallEndReason, CallMeta, Content, ContentPatch, FileChange, Hunk, HunkLine,
-    LineTag, Location, Operation, Progress, Status, TerminalExit, TerminalId, TerminalPatch,
-    TerminalReport, TerminalSize, ToolCallPatch, ToolCallReport, ToolKind,
+    CallCapabilities, CallEndReason, CallMeta, Content, ContentPatch, FileChange,
+    FileChangeOperation, Hunk, HunkLine, LineTag, Location, Progress, Status, TerminalExit,
+    TerminalId, TerminalPatch, TerminalReport, TerminalSize, ToolCallPatch, ToolCallReport,
+    ToolKind,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -248,11 +249,11 @@ fn content() -> impl Strategy<Value = Content> {
 
 fn change() -> impl Strategy<Value = FileChange> {
     let operation = select(vec![
-        Operation::Add,
-        Operation::Modify,
-        Operation::Delete,
-        Operation::Move { from: odd_path(9) },
-        Operation::Copy { from: "/p/old".into() },
+        FileChangeOperation::Add,
+        FileChangeOperation::Modify,
+        FileChangeOperation::Delete,
+        FileChangeOperation::Move { from: odd_path(9) },
+        FileChangeOperation::Copy { from: "/p/old".into() },
     ]);
     let text = || {
         of(prop_oneof![

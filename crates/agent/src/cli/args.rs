@@ -49,7 +49,7 @@ pub(super) enum Command {
     Logout(LogoutArgs),
     /// Show the configuration.
     #[command(subcommand)]
-    Config(ConfigCommand),
+    Config(ConfigSubcommand),
     /// List, add, remove and test the MCP servers of the configuration.
     #[command(subcommand)]
     Mcp(McpSubcommand),
@@ -213,7 +213,7 @@ pub(super) enum DoctorSubcommand {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum ConfigCommand {
+pub(super) enum ConfigSubcommand {
     /// Show every value and its source: a flag, a variable, a line of the file, or the default.
     Show {
         #[command(flatten)]

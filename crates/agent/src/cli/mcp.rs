@@ -28,8 +28,8 @@ use super::mcp_login::{run_mcp_login, run_mcp_logout};
 use super::sandbox::project_workspace;
 use super::subcommands::{SANDBOX_REMEDY, print_redacted, process_env};
 use super::{
-    absolute_or_current_folder, block_on_and_shut_down, print_error, print_error_and_fail,
-    print_unusable_error, wait_for_first_signal,
+    absolute_or_current_folder, block_on_and_shut_down, first_signal_with_forced_exit,
+    print_error_and_fail, print_redacted_error, print_usage_error_and_fail,
 };
 use crate::config::{Config, Flags, SourcedValue, add_mcp_server, remove_mcp_server};
 use crate::limits::{MAX_SHOWN_DESCRIPTION_BYTES, MAX_SHOWN_FAILURE_BYTES};
@@ -54,8 +54,8 @@ pub(super) fn run_mcp_command(command: McpSubcommand) -> ExitCode {
 }
 
 /// Prints that the configuration has no server, and how to add one.
-fn print_no_server(is_json: bool) -> ExitCode {
-    print_error(
+fn print_no_servers_configured(is_json: bool) -> ExitCode {
+    print_redacted_error(
         "there is no MCP server in the configuration. `callboard mcp add NAME -- COMMAND` adds one.",
     );
     if is_json { print_redacted("[]") } else { ExitCode::SUCCESS }
@@ -68,10 +68,11 @@ fn list_servers(is_json: bool) -> ExitCode {
     };
     let servers = &config.mcp_servers;
     if servers.is_empty() {
-        return print_no_server(is_json);
+        return print_no_servers_configured(is_json);
     }
     if is_json {
-        let rows: Vec<_> = servers.iter().map(|server| json_row(&config, server)).collect();
+        let rows: Vec<_> =
+            servers.iter().map(|server| configured_server_to_json(&config, server)).collect();
         return print_json(&json!(rows));
     }
     let name = |server: &SourcedValue<McpServerConfig>| escape_invisible(&server.value.name);
@@ -79,14 +80,14 @@ fn list_servers(is_json: bool) -> ExitCode {
     let line = |server: &SourcedValue<McpServerConfig>| {
         let McpServerConfig { transport, tools, is_sandboxed, .. } = &server.value;
         let mark = if *is_sandboxed { "  (sandboxed)" } else { "" };
-        let (transport, tools) = (transport_text(transport), filter_text(tools));
+        let (transport, tools) = (transport_text(transport), tool_filter_to_text(tools));
         format!("{:width$}  {transport}{mark}{tools}", name(server))
     };
     print_redacted(&servers.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns a server as JSON, without values of variables and headers.
-fn json_row(config: &Config, server: &SourcedValue<McpServerConfig>) -> Value {
+fn configured_server_to_json(config: &Config, server: &SourcedValue<McpServerConfig>) -> Value {
     let McpServerConfig { name, transport, tools, .. } = &server.value;
     let mut row = match transport {
         McpTransport::Stdio { command, args, env, cwd } => {
@@ -119,7 +120,7 @@ fn transport_text(transport: &McpTransport) -> String {
     }
 }
 
-fn filter_text(tools: &ToolFilter) -> String {
+fn tool_filter_to_text(tools: &ToolFilter) -> String {
     let names = |names: &[String]| escape_invisible(&names.join(", "));
     match (&tools.allow, &*tools.deny) {
         (None, []) => String::new(),
@@ -142,9 +143,9 @@ fn shell_word(word: &str) -> String {
 fn add_server(args: McpAddArgs) -> ExitCode {
     let name = args.name.clone();
     let (env_pass, header_env) = (args.env_pass.clone(), args.header_env.clone());
-    let fields = match server_fields(args) {
+    let fields = match server_args_to_config_fields(args) {
         Ok(fields) => fields,
-        Err(why) => return print_unusable_error(&escape_invisible(&why)),
+        Err(why) => return print_usage_error_and_fail(&escape_invisible(&why)),
     };
     let env = process_env();
     let header_variables = header_env.iter().filter_map(|header| header.split_once('='));
@@ -157,10 +158,12 @@ fn add_server(args: McpAddArgs) -> ExitCode {
     let is_set =
         |name: &String| env.iter().any(|(other, value)| other == name && !value.is_empty());
     for variable in variables.iter().filter(|variable| !is_set(variable)) {
-        print_error(&format!("{variable} is not set in this environment; the server needs it."));
+        print_redacted_error(&format!(
+            "{variable} is not set in this environment; the server needs it."
+        ));
     }
     if let Err(error) = Config::load(&env, Flags::default()) {
-        print_error(&format!("the configuration has an error: {error}"));
+        print_redacted_error(&format!("the configuration has an error: {error}"));
     }
     print_redacted(&format!(
         "Added the MCP server {name} to {}. Try it: callboard mcp test {}",
@@ -174,7 +177,7 @@ type ServerFields = Vec<(&'static str, toml::Value)>;
 /// Converts the arguments to keys and values of the configuration. Returns an error if the
 /// arguments contain a secret, or if their meaning would depend on the folder in which a session
 /// runs.
-fn server_fields(args: McpAddArgs) -> Result<ServerFields, String> {
+fn server_args_to_config_fields(args: McpAddArgs) -> Result<ServerFields, String> {
     let assignments = check_server_args(&args)?;
     let strings = |list: Vec<String>| toml::Value::from(list);
     let table = |pairs: Vec<(String, String)>| {
@@ -194,13 +197,13 @@ fn server_fields(args: McpAddArgs) -> Result<ServerFields, String> {
     if program.starts_with("http://") || program.starts_with("https://") {
         return Err(format!("a server over HTTP needs the flag --url: --url {program}"));
     }
-    let cwd = args.cwd.map(|cwd| existing_folder(&cwd)).transpose()?;
-    fields.push(("command", absolute_program(program, cwd.as_deref())?.into()));
+    let cwd = args.cwd.map(|cwd| absolute_existing_folder(&cwd)).transpose()?;
+    fields.push(("command", absolute_program_unless_bare_name(program, cwd.as_deref())?.into()));
     if !command.is_empty() {
         fields.push(("args", strings(command)));
     }
     if let Some(cwd) = cwd {
-        fields.push(("cwd", utf8(cwd)?.into()));
+        fields.push(("cwd", path_to_utf8_string(cwd)?.into()));
     }
     if !assignments.env.is_empty() {
         fields.push(("env", table(assignments.env)));
@@ -211,7 +214,7 @@ fn server_fields(args: McpAddArgs) -> Result<ServerFields, String> {
     Ok(fields)
 }
 
-fn existing_folder(folder: &Path) -> Result<PathBuf, String> {
+fn absolute_existing_folder(folder: &Path) -> Result<PathBuf, String> {
     let absolute = std::path::absolute(folder).map_err(|error| format!("--cwd: {error}"))?;
     if absolute.is_dir() {
         Ok(absolute)
@@ -222,16 +225,19 @@ fn existing_folder(folder: &Path) -> Result<PathBuf, String> {
 
 /// Makes the path of a program absolute. A relative path would name a file in the project folder,
 /// and every project could supply that file.
-fn absolute_program(program: String, cwd: Option<&Path>) -> Result<String, String> {
+fn absolute_program_unless_bare_name(
+    program: String,
+    cwd: Option<&Path>,
+) -> Result<String, String> {
     if !program.contains('/') {
         return Ok(program);
     }
     let path = cwd.map_or_else(|| PathBuf::from(&program), |cwd| cwd.join(&program));
     let path = std::path::absolute(path).map_err(|error| format!("{program}: {error}"))?;
-    utf8(path)
+    path_to_utf8_string(path)
 }
 
-fn utf8(path: PathBuf) -> Result<String, String> {
+fn path_to_utf8_string(path: PathBuf) -> Result<String, String> {
     path.into_os_string().into_string().map_err(|path| {
         format!("{} is not UTF-8, so it cannot be in the file", Path::new(&path).display())
     })
@@ -254,7 +260,7 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
     let servers: Vec<_> =
         servers.filter(|server| name.is_none_or(|name| server.name == name)).cloned().collect();
     match name {
-        None if servers.is_empty() => return print_no_server(is_json),
+        None if servers.is_empty() => return print_no_servers_configured(is_json),
         Some(name) if servers.is_empty() => return print_unknown_server(name),
         _ => {}
     }
@@ -262,19 +268,23 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
         Ok(cwd) => cwd,
         Err(why) => return print_error_and_fail(&why),
     };
-    block_on_and_shut_down(start_and_report(servers, cwd, is_json))
+    block_on_and_shut_down(start_report_and_stop_servers(servers, cwd, is_json))
 }
 
 /// Returns the sandbox in which servers are tested. There is no session, so no rules of a session
 /// apply.
-fn test_sandbox(workspace: Workspace) -> ServerSandbox {
+fn create_server_test_sandbox(workspace: Workspace) -> ServerSandbox {
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
     let isolation = CommandIsolation::create(SANDBOX_REMEDY);
     ServerSandbox::new(Arc::new(isolation), Arc::new(workspace), session)
 }
 
 /// Starts all servers, reports the results in the order of the configuration, and ends the servers.
-async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: bool) -> ExitCode {
+async fn start_report_and_stop_servers(
+    configs: Vec<McpServerConfig>,
+    cwd: PathBuf,
+    is_json: bool,
+) -> ExitCode {
     let mut stderr = OutputStream::stderr();
     if stderr.is_terminal() {
         let count = count_with_noun(configs.len() as u64, "server", "servers");
@@ -282,7 +292,7 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
     }
     let folders = SessionFolders::new(&cwd, [cwd.clone()]);
     let sandbox = match project_workspace(cwd) {
-        Ok(workspace) => test_sandbox(workspace),
+        Ok(workspace) => create_server_test_sandbox(workspace),
         Err(error) => return print_error_and_fail(&error.to_string()),
     };
     let agent = ("callboard", env!("CARGO_PKG_VERSION"));
@@ -306,7 +316,7 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
     let report = async {
         for (name, servers) in &servers {
             servers.wait_started().await;
-            let server = TestedServer::new(name.clone(), servers);
+            let server = TestedServer::from_started_server(name.clone(), servers);
             if !is_json {
                 print_redacted(&server.to_text());
             }
@@ -314,7 +324,7 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
         }
     };
     let interrupted = tokio::select! {
-        signal = pin!(wait_for_first_signal()) => Some(signal),
+        signal = pin!(first_signal_with_forced_exit()) => Some(signal),
         () = report => None,
     };
     drop(join_all(servers.iter().map(|(_, servers)| servers.stop())).await);
@@ -330,7 +340,7 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
 
 impl TestedServer {
     /// Reads the result from `servers`, which contains only one server.
-    fn new(name: String, servers: &McpServers) -> Self {
+    fn from_started_server(name: String, servers: &McpServers) -> Self {
         let state = servers.statuses().pop().map(|status| status.state);
         match state {
             Some(McpServerState::Ready { tools }) => {

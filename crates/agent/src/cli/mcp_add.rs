@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use callboard_process::env::is_secret;
+use callboard_process::env::is_secret_name_or_value;
 use url::Url;
 
 use super::args::McpAddArgs;
@@ -23,13 +23,17 @@ pub(super) struct Assignments {
 
 /// Checks the arguments. Returns why they are refused.
 pub(super) fn check_server_args(args: &McpAddArgs) -> Result<Assignments, String> {
-    let env = args.env.iter().map(|text| variable(text)).collect::<Result<_, _>>()?;
-    let headers = args.header_env.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
-    if !args.env_pass.iter().all(|name| is_name_of_variable(name)) {
+    let env = args.env.iter().map(|text| parse_env_assignment(text)).collect::<Result<_, _>>()?;
+    let headers = args
+        .header_env
+        .iter()
+        .map(|text| parse_header_env_assignment(text))
+        .collect::<Result<_, _>>()?;
+    if !args.env_pass.iter().all(|name| is_nonsecret_variable_name(name)) {
         return Err("--env-pass needs the name of a variable, without its value".to_owned());
     }
     if let Some(url) = &args.url {
-        check_url(url)?;
+        check_url_has_no_secret(url)?;
     } else if !args.header_env.is_empty() {
         return Err("--header-env needs --url, because a program receives no headers".to_owned());
     } else if args.command.first().is_none_or(|program| program.trim().is_empty()) {
@@ -37,7 +41,7 @@ pub(super) fn check_server_args(args: &McpAddArgs) -> Result<Assignments, String
     }
     let words = args.command.iter().map(String::as_str);
     let before = std::iter::once("").chain(words.clone());
-    if before.zip(words).any(|(before, word)| is_secret_word(before, word)) {
+    if before.zip(words).any(|(before, word)| is_secret_command_argument(before, word)) {
         return Err(format!(
             "the command contains a secret, or a word that looks like one, which does not belong in \
              the file; give it to the server in a variable, with --env-pass. {BY_HAND}"
@@ -49,12 +53,12 @@ pub(super) fn check_server_args(args: &McpAddArgs) -> Result<Assignments, String
 const BY_HAND: &str = "If it is no secret, write the server to the configuration file yourself";
 
 /// Parses a variable with its value.
-fn variable(text: &str) -> Result<(String, String), String> {
+fn parse_env_assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').unwrap_or_default();
-    if !is_name_of_variable(name) {
+    if !is_nonsecret_variable_name(name) {
         return Err("--env needs the name of a variable, an equals sign and its value".to_owned());
     }
-    if is_secret(name, value) || holds_secret(value) {
+    if is_secret_name_or_value(name, value) || holds_secret(value) {
         return Err(format!(
             "--env {name}: this looks like a secret, which does not belong in the file; set {name} \
              in your environment, and use --env-pass {name}. {BY_HAND}"
@@ -64,7 +68,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 /// Parses a header with its variable.
-fn header(text: &str) -> Result<(String, String), String> {
+fn parse_header_env_assignment(text: &str) -> Result<(String, String), String> {
     let (name, variable) = text.split_once('=').unwrap_or_default();
     // The characters of header names (RFC 9110).
     let is_letter =
@@ -74,7 +78,7 @@ fn header(text: &str) -> Result<(String, String), String> {
                     variable, e.g. X-Docs-User=DOCS_USER"
             .to_owned());
     }
-    if !is_name_of_variable(variable) {
+    if !is_nonsecret_variable_name(variable) {
         return Err(
             "--header-env needs the name of a variable that holds the value of the header, \
                     e.g. X-Docs-User=DOCS_USER"
@@ -86,11 +90,11 @@ fn header(text: &str) -> Result<(String, String), String> {
 
 /// Returns whether a text is the name of a variable and not its value. A value may have the form of
 /// a name, so texts that look like a token or contain a known secret are not accepted.
-fn is_name_of_variable(name: &str) -> bool {
-    is_variable_name(name) && !has_token_shape(name) && !is_known(name)
+fn is_nonsecret_variable_name(name: &str) -> bool {
+    is_variable_name(name) && !has_token_shape(name) && !contains_known_secret(name)
 }
 
-fn check_url(url: &str) -> Result<(), String> {
+fn check_url_has_no_secret(url: &str) -> Result<(), String> {
     if holds_secret(url) {
         return Err(format!(
             "--url contains a secret, or a part that looks like one, which does not belong in the \
@@ -104,9 +108,9 @@ fn check_url(url: &str) -> Result<(), String> {
 }
 
 /// Returns whether a word of a command is a secret, by its form or by the flag before it.
-fn is_secret_word(before: &str, word: &str) -> bool {
+fn is_secret_command_argument(before: &str, word: &str) -> bool {
     let is_secret_name =
-        |name: &str| is_secret(&name.trim_start_matches('-').replace('-', "_"), "");
+        |name: &str| is_secret_name_or_value(&name.trim_start_matches('-').replace('-', "_"), "");
     let is_value = |value: &str| !value.is_empty() && !Path::new(value).exists();
     if holds_secret(word) {
         return true;
@@ -129,14 +133,15 @@ fn is_secret_word(before: &str, word: &str) -> bool {
 
 /// Returns whether a text is or contains a secret.
 fn holds_secret(text: &str) -> bool {
-    if is_known(text) {
+    if contains_known_secret(text) {
         return true;
     }
     match Url::parse(text) {
         Ok(url) if url.has_host() => {
             let is_secret_part = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
                 let name = name.replace('-', "_");
-                !value.is_empty() && (is_secret(&name, &value) || has_token_shape(&value))
+                !value.is_empty()
+                    && (is_secret_name_or_value(&name, &value) || has_token_shape(&value))
             };
             url.password().is_some_and(|password| !password.is_empty())
                 || has_token_shape(url.username())
@@ -148,7 +153,7 @@ fn holds_secret(text: &str) -> bool {
 }
 
 /// Returns whether a text contains a secret of this process, or credentials.
-fn is_known(text: &str) -> bool {
+fn contains_known_secret(text: &str) -> bool {
     secrets::process_secrets().redact(text) != text
 }
 
@@ -210,7 +215,7 @@ mod tests {
             ("--header", "Accept: text/html", false),
             ("", "", false),
         ] {
-            assert_eq!(is_secret_word(before, word), expected, "{before} {word}");
+            assert_eq!(is_secret_command_argument(before, word), expected, "{before} {word}");
         }
     }
 
@@ -224,7 +229,7 @@ mod tests {
             ("MY VARIABLE", false),
             ("", false),
         ] {
-            assert_eq!(is_name_of_variable(name), expected, "{name}");
+            assert_eq!(is_nonsecret_variable_name(name), expected, "{name}");
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::mcp_config::{load_config, print_unknown_server};
 use super::subcommands::{print_redacted, process_env};
-use super::{block_on_and_shut_down, print_error, print_error_and_fail};
+use super::{block_on_and_shut_down, print_error_and_fail, print_redacted_error};
 use crate::key_store::{KeyLocation, KeyStore};
 use crate::limits::MAX_PASTED_ADDRESS_BYTES;
 
@@ -67,7 +67,7 @@ async fn log_in(server: &McpServerConfig) -> Result<(), McpLoginError> {
     tokio::task::spawn_blocking(move || read_lines(&sender));
     let lines = stream::unfold(lines, async |mut lines| Some((lines.recv().await?, lines)));
     let wrong = || {
-        print_error(
+        print_redacted_error(
             "this is not the address of the last page of this login, so it is ignored. Paste the \
              address that the browser shows when it cannot open the page.",
         );

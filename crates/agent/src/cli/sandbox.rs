@@ -12,13 +12,14 @@ use callboard_exec::OutputStream;
 use callboard_process::env::{base_env, own_env};
 use callboard_runtime::FileRuleStore;
 use callboard_sandbox::{
-    CommandSession, Isolation, IsolationProbe, SandboxCommand, SandboxPolicy, probe_isolation,
+    Isolation, IsolationProbe, ProcessSession, SandboxCommand, SandboxPolicy, probe_isolation,
 };
 use callboard_text::escape_invisible;
 
 use super::subcommands::{guarded_config_paths, process_env};
 use super::{
-    absolute_or_current_folder, block_on_and_shut_down, print_error_and_fail, print_unusable_error,
+    absolute_or_current_folder, block_on_and_shut_down, print_error_and_fail,
+    print_usage_error_and_fail,
 };
 use crate::user_folders::state_folder;
 
@@ -26,10 +27,10 @@ use crate::user_folders::state_folder;
 pub(super) fn run_in_sandbox(cwd: Option<PathBuf>, command: Vec<OsString>) -> ExitCode {
     let probe = probe_isolation();
     if probe.isolation == Isolation::None {
-        return print_unusable_error(report(probe, None).trim_end());
+        return print_usage_error_and_fail(isolation_report_text(probe, None).trim_end());
     }
     block_on_and_shut_down(async move {
-        let _signals = handle_terminal_signals();
+        let _signals = keep_running_on_terminal_signals();
         let run = move || {
             start_and_wait(probe.isolation, cwd, &command).map_err(|error| error.to_string())
         };
@@ -44,13 +45,13 @@ pub(super) fn run_in_sandbox(cwd: Option<PathBuf>, command: Vec<OsString>) -> Ex
 /// Keeps the signals of the terminal from ending this process. The command receives them too, and
 /// decides what they do.
 #[cfg(unix)]
-fn handle_terminal_signals() -> impl Sized {
+fn keep_running_on_terminal_signals() -> impl Sized {
     use tokio::signal::unix::{SignalKind, signal};
     [SignalKind::interrupt(), SignalKind::quit()].map(|kind| signal(kind).ok())
 }
 
 #[cfg(not(unix))]
-fn handle_terminal_signals() {}
+fn keep_running_on_terminal_signals() {}
 
 fn start_and_wait(
     isolation: Isolation,
@@ -63,8 +64,8 @@ fn start_and_wait(
     // this process.
     let tmp = (isolation == Isolation::Landlock).then(tempfile::tempdir).transpose()?;
     policy.tmp = tmp.as_ref().map(|tmp| tmp.path().to_owned());
-    let mut command = SandboxCommand::new(program, &policy, isolation, CommandSession::Inherited)?;
-    command.args(args).envs(base_env(own_env())).std().current_dir(cwd);
+    let mut command = SandboxCommand::new(program, &policy, isolation, ProcessSession::Inherited)?;
+    command.args(args).envs(base_env(own_env())).helper_command().current_dir(cwd);
     if let Some(tmp) = &policy.tmp {
         command.envs([("TMPDIR", tmp)]);
     }
@@ -123,7 +124,7 @@ fn exit_code(status: std::process::ExitStatus) -> u8 {
 pub(super) fn diagnose_sandbox() -> ExitCode {
     let probe = probe_isolation();
     let policy = project_policy(None).ok().map(|(_, policy)| policy);
-    OutputStream::stdout().print(&escape_lines(&report(probe, policy.as_ref())));
+    OutputStream::stdout().print(&escape_lines(&isolation_report_text(probe, policy.as_ref())));
     match probe.isolation {
         Isolation::None => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
@@ -134,7 +135,7 @@ fn escape_lines(text: &str) -> String {
     text.lines().flat_map(|line| [escape_invisible(line), "\n".into()]).collect()
 }
 
-fn report(probe: &IsolationProbe, policy: Option<&SandboxPolicy>) -> String {
+fn isolation_report_text(probe: &IsolationProbe, policy: Option<&SandboxPolicy>) -> String {
     let mut text = String::from(match probe.isolation {
         Isolation::Namespaces => {
             "Sandbox: namespaces, the best kind.\nA command changes files only in the project \
@@ -148,7 +149,7 @@ fn report(probe: &IsolationProbe, policy: Option<&SandboxPolicy>) -> String {
         }
         Isolation::None => "Sandbox: none. Commands cannot be separated from the system here.\n",
     });
-    let gaps = policy.map(|policy| probe.gaps(policy)).unwrap_or_default();
+    let gaps = policy.map(|policy| probe.missing_guarantees(policy)).unwrap_or_default();
     if !gaps.is_empty() {
         text.push_str("\nNot guaranteed here:\n");
     }

@@ -15,13 +15,16 @@ use callboard_sessions::{
 use callboard_text::escape_invisible;
 
 use super::subcommands::process_env;
-use super::{absolute_or_current_folder, print_error, print_error_and_fail, print_unusable_error};
+use super::{
+    absolute_or_current_folder, print_error_and_fail, print_redacted_error,
+    print_usage_error_and_fail,
+};
 use crate::config::{Config, Flags};
 use crate::key_store::KeyStore;
 use crate::session_store;
 
 /// Standard output, and the terminal at which the user confirms.
-struct SessionsStdout {
+struct StdoutSessionsTerminal {
     ui: OutputStream,
     locale: String,
 }
@@ -34,7 +37,7 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
         Err(error) => return print_error_and_fail(&error.to_string()),
     };
     config.redact_keys();
-    if let Err(error) = KeyStore::from_env(&env).read_logins() {
+    if let Err(error) = KeyStore::from_env(&env).read_logins_without_keyring() {
         return print_error_and_fail(&error.to_string());
     }
     let archive = match session_store::open_archive(&env) {
@@ -46,7 +49,8 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
         Err(why) if args.needs_current_folder() => return print_error_and_fail(&why),
         Err(_) => PathBuf::new(),
     };
-    let mut terminal = SessionsStdout { ui: OutputStream::stdout(), locale: config.locale(&env) };
+    let mut terminal =
+        StdoutSessionsTerminal { ui: OutputStream::stdout(), locale: config.locale(&env) };
     let mut context = SessionsContext::new(&archive, &cwd, SystemTime::now(), &mut terminal);
     context.retention = config.session_retention();
     match callboard_sessions::run_sessions_command(args, context) {
@@ -61,7 +65,7 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
 /// # Errors
 ///
 /// Prints the error. Returns the exit code.
-pub(super) async fn find_session(
+pub(super) async fn find_session_to_resume(
     args: ResumeArgs,
     config: &Config,
     cwd: PathBuf,
@@ -70,7 +74,9 @@ pub(super) async fn find_session(
         return Ok(None);
     }
     if !config.stores_sessions.value {
-        return Err(print_unusable_error("sessions are not stored, so none can be continued"));
+        return Err(print_usage_error_and_fail(
+            "sessions are not stored, so none can be continued",
+        ));
     }
     run_with_archive(move |archive| args.find(archive, &cwd, SystemTime::now())).await
 }
@@ -80,15 +86,15 @@ pub(super) async fn find_session(
 /// # Errors
 ///
 /// Prints the error. Returns the exit code.
-pub(super) async fn select_session(
+pub(super) async fn fork_found_session_if_asked(
     found: FoundSession,
     cwd: PathBuf,
 ) -> Result<SelectedSession, ExitCode> {
-    run_with_archive(move |archive| found.select(archive, &cwd, SystemTime::now())).await
+    run_with_archive(move |archive| found.fork_if_requested(archive, &cwd, SystemTime::now())).await
 }
 
-/// Runs `work` with the stored sessions, on a separate thread. Prints an error, and returns the exit
-/// code.
+/// Runs `work` with the stored sessions, on a separate thread. Prints an error, and returns the
+/// exit code.
 async fn run_with_archive<T: Send + 'static>(
     work: impl FnOnce(&SessionArchive) -> Result<T, SessionsError> + Send + 'static,
 ) -> Result<T, ExitCode> {
@@ -97,8 +103,8 @@ async fn run_with_archive<T: Send + 'static>(
         let archive = archive.map_err(|why| print_error_and_fail(&why))?;
         work(&archive).map_err(|error| {
             let why = escape_invisible(&error.to_string());
-            match error.is_unknown_session() {
-                true => print_unusable_error(&why),
+            match error.is_session_argument_error() {
+                true => print_usage_error_and_fail(&why),
                 false => print_error_and_fail(&why),
             }
         })
@@ -106,7 +112,7 @@ async fn run_with_archive<T: Send + 'static>(
     running.await.unwrap_or_else(|error| Err(print_error_and_fail(&error.to_string())))
 }
 
-impl Write for SessionsStdout {
+impl Write for StdoutSessionsTerminal {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.ui.print_bytes(bytes);
         if self.ui.is_closed() { Err(ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
@@ -117,13 +123,13 @@ impl Write for SessionsStdout {
     }
 }
 
-impl SessionsTerminal for SessionsStdout {
+impl SessionsTerminal for StdoutSessionsTerminal {
     fn card_renderer(&self, cwd: &Path) -> CardRenderer {
-        callboard_exec::create_cards(&self.ui, cwd, &self.locale)
+        callboard_exec::create_card_renderer(&self.ui, cwd, &self.locale)
     }
 
     fn print_note(&mut self, text: &str) {
-        print_error(&escape_invisible(text));
+        print_redacted_error(&escape_invisible(text));
     }
 
     fn confirm(&mut self, question: &str) -> Option<bool> {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use agent_client_protocol::v1::schema::Implementation;
 use callboard_models::provider::Provider;
 use callboard_models::{FailingModel, Model};
-use callboard_runtime::{BuiltInModels, CodingAgent, PermissionMode, RestoredMode};
+use callboard_runtime::{BuiltInModels, CodingAgent, PermissionMode, RestoredModeLimit};
 use serde_json::json;
 
-use super::args::ConfigCommand;
-use super::{block_on_and_shut_down, print_error_and_fail, print_unusable_error};
+use super::args::ConfigSubcommand;
+use super::{block_on_and_shut_down, print_error_and_fail, print_usage_error_and_fail};
 use crate::config::{self, Config, ConfigRow, Flags, ValueSource};
 use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
 use crate::limits::EXEC_SERVER_WAIT;
@@ -35,7 +35,7 @@ pub(super) fn process_env() -> EnvVars {
 pub(super) fn load_exec_config(flags: Flags) -> Result<Config, ExitCode> {
     Config::load(&process_env(), flags).map_err(|error| {
         match error.is_flag_error() || error.is_unknown_model() {
-            true => print_unusable_error(&error.to_string()),
+            true => print_usage_error_and_fail(&error.to_string()),
             false => print_error_and_fail(&error.to_string()),
         }
     })
@@ -54,12 +54,12 @@ pub(super) async fn create_exec_agent(
 ) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
     let env = process_env();
     let restored_mode = match config.mode.source {
-        ValueSource::Default => RestoredMode::AsStored,
-        _ => RestoredMode::AtMostInitial,
+        ValueSource::Default => RestoredModeLimit::AsStored,
+        _ => RestoredModeLimit::AtMostInitial,
     };
-    let mut choices =
-        ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork).without_menu();
-    let opened = stored_model.and_then(|name| choices.open_session_model(&name));
+    let mut choices = ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork)
+        .without_menu_discovery();
+    let opened = stored_model.and_then(|name| choices.open_and_set_default_model(&name));
     let model = match opened {
         Some(model) => Ok(Some(model)),
         None => choices.resolve_default_model().await,
@@ -70,8 +70,8 @@ pub(super) async fn create_exec_agent(
             let agent = create_configured_agent(model.clone(), choices, env, isolation, wait);
             Ok((agent.with_restored_mode(restored_mode), model))
         }
-        Ok(None) => Err(print_unusable_error(NO_MODEL)),
-        Err(NoModelError::Spec(error)) => Err(print_unusable_error(&error.to_string())),
+        Ok(None) => Err(print_usage_error_and_fail(NO_MODEL)),
+        Err(NoModelError::Spec(error)) => Err(print_usage_error_and_fail(&error.to_string())),
         Err(NoModelError::Model(error)) => {
             Err(print_error_and_fail(&format!("The model failed: {error}")))
         }
@@ -137,7 +137,7 @@ fn create_configured_agent(
     let wait = wait.or(default_wait);
     let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
     let preview = config.command_preview.value;
-    let agent = create_base_agent(model, env, isolation).with_mode(mode);
+    let agent = create_agent_without_config(model, env, isolation).with_initial_mode(mode);
     let agent = match stored {
         Some(folder) => agent
             .with_session_store(move || session_store::open(&folder))
@@ -168,17 +168,17 @@ fn create_broken_config_agent(
 ) -> CodingAgent {
     tracing::error!("{why}");
     let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_connect_help(CONNECT_HELP);
-    create_base_agent(
+    create_agent_without_config(
         Arc::new(FailingModel::new(format!("{why}; fix it, and restart the agent"))),
         env,
         isolation,
     )
-    .with_mode(PermissionMode::AskAlways)
+    .with_initial_mode(PermissionMode::AskAlways)
     .with_catalogue(Arc::new(catalogue))
 }
 
 /// Creates an agent with the logins, the state folder and the secrets of this user.
-fn create_base_agent(
+fn create_agent_without_config(
     model: Arc<dyn Model>,
     env: EnvVars,
     isolation: CommandIsolationChoice,
@@ -211,15 +211,15 @@ pub(super) fn guarded_config_paths(env: &[(String, String)]) -> Vec<PathBuf> {
 }
 
 /// Runs `callboard config …`.
-pub(super) fn run_config_command(command: ConfigCommand) -> ExitCode {
+pub(super) fn run_config_command(command: ConfigSubcommand) -> ExitCode {
     match command {
-        ConfigCommand::Path => match config::config_file_path(&process_env()) {
+        ConfigSubcommand::Path => match config::config_file_path(&process_env()) {
             Some(path) => print_redacted(&path.display().to_string()),
             None => print_error_and_fail(
                 "no folder for the configuration file: set HOME or XDG_CONFIG_HOME",
             ),
         },
-        ConfigCommand::Show { flags, json } => match Config::load(&process_env(), flags) {
+        ConfigSubcommand::Show { flags, json } => match Config::load(&process_env(), flags) {
             Ok(config) => print_redacted(&render_config(&config, json)),
             Err(error) => print_error_and_fail(&error.to_string()),
         },

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use callboard_runtime::private_files as private;
 use toml::{Table, Value};
 
-use super::file::ConfigFile;
+use super::file::ConfigFileLineIndex;
 use super::mcp::McpServerSection;
 use super::server_text::{TextEditError, add_server, key_text, remove_server};
-use super::{ConfigError, ValueSource, config_file_path, read_config_file};
+use super::{ConfigError, ValueSource, config_file_path, read_config_text};
 use crate::limits::MAX_CONFIG_FILE_BYTES;
 
 /// Adds a server with these keys and values, e.g. `command`. Returns the path of the file, which is
@@ -23,7 +23,7 @@ pub(crate) fn add_mcp_server(
     name: &str,
     fields: &[(&str, Value)],
 ) -> Result<PathBuf, ConfigError> {
-    let path = editable_config_path(env)?;
+    let path = require_config_file_path(env)?;
     check_server(&path, name, fields, env)?;
     edit_file(&path, name, |text| add_server(text, name, fields))?;
     Ok(path)
@@ -39,18 +39,18 @@ pub(crate) fn remove_mcp_server(
     env: &[(String, String)],
     name: &str,
 ) -> Result<PathBuf, ConfigError> {
-    let path = editable_config_path(env)?;
-    if read_config_file(&path)?.is_none() {
+    let path = require_config_file_path(env)?;
+    if read_config_text(&path)?.is_none() {
         return Err(edit_error(&path, "", name, TextEditError::Missing));
     }
     edit_file(&path, name, |text| remove_server(text, name))?;
     Ok(path)
 }
 
-fn editable_config_path(env: &[(String, String)]) -> Result<PathBuf, ConfigError> {
+fn require_config_file_path(env: &[(String, String)]) -> Result<PathBuf, ConfigError> {
     config_file_path(env).ok_or_else(|| {
         let what = "set HOME or XDG_CONFIG_HOME".to_owned();
-        ConfigError::at_place("no folder for the configuration file".to_owned(), what)
+        ConfigError::new_at_place("no folder for the configuration file".to_owned(), what)
     })
 }
 
@@ -66,7 +66,7 @@ fn check_server(
     let checked = section.map_err(|error| error.message().to_owned());
     let folder = path.parent().unwrap_or(Path::new(""));
     let checked = checked.and_then(|section| section.to_server_config(name, folder, env));
-    let refused = |what| ConfigError::at_place("the server is not added".to_owned(), what);
+    let refused = |what| ConfigError::new_at_place("the server is not added".to_owned(), what);
     checked.map(drop).map_err(refused)
 }
 
@@ -75,14 +75,14 @@ fn edit_file(
     name: &str,
     edit: impl FnOnce(&str) -> Result<String, TextEditError>,
 ) -> Result<(), ConfigError> {
-    let failed = |error: std::io::Error| ConfigError::in_file(path, error.to_string());
+    let failed = |error: std::io::Error| ConfigError::new_in_file(path, error.to_string());
     let folder = path.parent().unwrap_or(Path::new(""));
-    let _lock = private::lock_user_folder(folder).map_err(failed)?;
-    let text = read_config_file(path)?.unwrap_or_default();
+    let _lock = private::lock_folder_without_lock_file(folder).map_err(failed)?;
+    let text = read_config_text(path)?.unwrap_or_default();
     let edited = edit(&text).map_err(|error| edit_error(path, &text, name, error))?;
     if edited.len() as u64 > MAX_CONFIG_FILE_BYTES {
         let what = format!("it would be over {MAX_CONFIG_FILE_BYTES} bytes");
-        return Err(ConfigError::in_file(path, what));
+        return Err(ConfigError::new_in_file(path, what));
     }
     private::replace_following_links(path, edited.as_bytes()).map_err(failed)
 }
@@ -108,10 +108,10 @@ fn edit_error(path: &Path, text: &str, name: &str, error: TextEditError) -> Conf
     };
     match place {
         Some(place) => {
-            let file = ConfigFile::new(Some(path.to_owned()), text);
+            let file = ConfigFileLineIndex::new(Some(path.to_owned()), text);
             file.error_at_source(&ValueSource::File(place), what)
         }
-        None => ConfigError::in_file(path, what),
+        None => ConfigError::new_in_file(path, what),
     }
 }
 

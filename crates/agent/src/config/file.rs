@@ -8,7 +8,7 @@ use callboard_models::provider::Provider;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::mcp::{Mcp, McpServerSection};
+use super::mcp::{McpSection, McpServerSection};
 use super::positive_number::PositiveNumber;
 use super::web::WebSection;
 use super::{ConfigError, ProviderConfig, SourcedValue, ValueSource};
@@ -22,7 +22,7 @@ pub(super) struct ParsedConfig {
     pub(super) locale: Option<SourcedValue<String>>,
     pub(super) terminal: TerminalSection,
     pub(super) sessions: SessionsSection,
-    pub(super) mcp: Mcp,
+    pub(super) mcp: McpSection,
     pub(super) web: WebSection,
     pub(super) mcp_servers: BTreeMap<String, SourcedValue<McpServerSection>>,
     pub(super) providers: BTreeMap<Provider, ProviderConfig>,
@@ -52,14 +52,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for SourcedValue<T> {
 
 /// The path of the file, and the positions of its line ends.
 #[derive(Debug)]
-pub(crate) struct ConfigFile {
+pub(crate) struct ConfigFileLineIndex {
     /// Path of the file. The file need not exist. `None` if the environment defines no folder for
     /// the file.
     pub(crate) path: Option<PathBuf>,
     line_ends: Vec<usize>,
 }
 
-impl ConfigFile {
+impl ConfigFileLineIndex {
     pub(super) fn new(path: Option<PathBuf>, text: &str) -> Self {
         Self { path, line_ends: text.match_indices('\n').map(|(at, _)| at).collect() }
     }
@@ -104,7 +104,7 @@ impl ConfigFile {
     }
 
     pub(super) fn error_at_source(&self, source: &ValueSource, what: String) -> ConfigError {
-        ConfigError::at_place(self.describe_source(source), what)
+        ConfigError::new_at_place(self.describe_source(source), what)
     }
 
     /// Returns a short description of the source of a value.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_mcp::{McpLogin, McpLoginClient, McpServerConfig, McpTransport};
-use callboard_process::env::{header_secrets, is_secret, url_password};
+use acp_mcp::{McpLoginClient, McpLoginConfig, McpServerConfig, McpTransport};
+use callboard_process::env::{is_secret_name_or_value, secrets_in_http_header_value, url_password};
 use serde::Deserialize;
 
 use super::SourcedValue;
@@ -18,7 +18,7 @@ use crate::secrets;
 /// The section `[mcp]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mcp {
+pub(super) struct McpSection {
     /// Seconds for which the first prompt of a session waits for servers that are starting.
     pub(super) first_prompt_wait: Option<SourcedValue<u64>>,
 }
@@ -86,13 +86,13 @@ impl McpServerSection {
         let passwords = self.args.iter().chain(&self.url).filter_map(|text| url_password(text));
         passwords.for_each(secrets::add_to_redact);
         let transport = match (&self.command, &self.url) {
-            (Some(command), None) if self.is_without_url() => McpTransport::Stdio {
+            (Some(command), None) if self.has_no_url_options() => McpTransport::Stdio {
                 command: absolute_command(command, folder),
                 args: self.args.clone(),
                 env: self.variables(env),
                 cwd: self.cwd.as_ref().map(|cwd| folder.join(cwd)),
             },
-            (None, Some(url)) if self.is_without_program() => {
+            (None, Some(url)) if self.has_no_program_options() => {
                 let wrong = || format!("mcp_servers.{name}.url must be an http or https URL");
                 super::check_base_url(url).map_err(|_base_url| wrong())?;
                 McpTransport::Http { url: url.clone(), headers: self.headers(name, env) }
@@ -116,20 +116,20 @@ impl McpServerSection {
         Ok(config)
     }
 
-    fn is_without_url(&self) -> bool {
+    fn has_no_url_options(&self) -> bool {
         self.headers_env.is_empty() && self.oauth == OAuthSection::default()
     }
 
-    fn is_without_program(&self) -> bool {
+    fn has_no_program_options(&self) -> bool {
         let has_words = !self.args.is_empty() || !self.env_pass.is_empty();
         !has_words && self.env.is_empty() && self.cwd.is_none() && !self.sandbox
     }
 
     /// Returns how to log in to the server.
-    fn login(&self, name: &str, env: &[(String, String)]) -> Result<McpLogin, String> {
+    fn login(&self, name: &str, env: &[(String, String)]) -> Result<McpLoginConfig, String> {
         let OAuthSection { client_id, client_secret_env, issuer, scopes } = &self.oauth;
         let hint = format!("run `callboard mcp login {name}`");
-        let mut login = McpLogin::new(Arc::new(KeyStore::from_env(env)), hint);
+        let mut login = McpLoginConfig::new(Arc::new(KeyStore::from_env(env)), hint);
         login.scopes.clone_from(scopes);
         let section = format!("mcp_servers.{name}.oauth");
         if let Some(issuer) = issuer {
@@ -151,7 +151,7 @@ impl McpServerSection {
                     )
                 })?;
                 let secret = env_secret(env, variable, &format!("{section}.client_secret_env"));
-                Some(McpLoginClient::new(id).with_secret(secret, issuer))
+                Some(McpLoginClient::new(id).with_secret_for_issuer(secret, issuer))
             }
             (None, None) if issuer.is_none() => None,
             (None, None) => return Err(format!("{section}.issuer needs `client_id`")),
@@ -165,7 +165,7 @@ impl McpServerSection {
     /// Returns the variables of the server. Values that look secret are redacted in all later
     /// output.
     fn variables(&self, env: &[(String, String)]) -> BTreeMap<String, String> {
-        let written = self.env.iter().filter(|(name, value)| is_secret(name, value));
+        let written = self.env.iter().filter(|(name, value)| is_secret_name_or_value(name, value));
         written.for_each(|(_, value)| secrets::add_to_redact(value));
         let passed = self.env_pass.iter();
         let passed = passed.filter_map(|name| Some((name.clone(), env_value(env, name)?.value)));
@@ -176,7 +176,7 @@ impl McpServerSection {
     fn headers(&self, name: &str, env: &[(String, String)]) -> Vec<(String, String)> {
         let header = |(header, variable): (&String, &String)| {
             let value = env_secret(env, variable, &format!("mcp_servers.{name}.headers_env"))?;
-            header_secrets(&value).for_each(secrets::add_to_redact);
+            secrets_in_http_header_value(&value).for_each(secrets::add_to_redact);
             Some((header.clone(), value))
         };
         self.headers_env.iter().filter_map(header).collect()

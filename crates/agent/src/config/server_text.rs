@@ -36,7 +36,7 @@ pub(super) fn add_server(
 ) -> Result<String, TextEditError> {
     let root = parse(text)?;
     let (place, added) = match find_servers(&root)? {
-        Some((_, servers)) if let Some((key, _)) = find_server(servers, name) => {
+        Some((_, servers)) if let Some((key, _)) = find_table_entry(servers, name) => {
             return Err(TextEditError::Exists { place: key.span().start });
         }
         Some((span, servers)) if is_inline(text, &span) => {
@@ -48,19 +48,24 @@ pub(super) fn add_server(
         let fields = fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
         drop(servers.insert(name.to_owned(), Value::Table(fields.collect())));
     };
-    if differs_by(text, &added, insert) { Ok(added) } else { Err(TextEditError::Form { place }) }
+    if differs_only_by_server_change(text, &added, insert) {
+        Ok(added)
+    } else {
+        Err(TextEditError::Form { place })
+    }
 }
 
 /// Removes a server from a text, with the comments directly above it.
 pub(super) fn remove_server(text: &str, name: &str) -> Result<String, TextEditError> {
     let root = parse(text)?;
     let (span, servers) = find_servers(&root)?.ok_or(TextEditError::Missing)?;
-    let (key, server) = find_server(servers, name).ok_or(TextEditError::Missing)?;
+    let (key, server) = find_table_entry(servers, name).ok_or(TextEditError::Missing)?;
     let removed = match is_inline(text, &span) {
         true => remove_inline(text, &span, servers, key.span().start..server.span().end),
-        false => remove_lines(text, &root, server),
+        false => remove_server_lines(text, &root, server),
     };
-    let is_right = differs_by(text, &removed, |servers| drop(servers.remove(name)));
+    let is_right =
+        differs_only_by_server_change(text, &removed, |servers| drop(servers.remove(name)));
     if is_right { Ok(removed) } else { Err(TextEditError::Form { place: key.span().start }) }
 }
 
@@ -74,14 +79,14 @@ fn parse(text: &str) -> Result<DeTable<'_>, TextEditError> {
 }
 
 fn find_servers<'a>(root: &'a DeTable<'a>) -> Result<Option<SpannedTable<'a>>, TextEditError> {
-    let Some((_, servers)) = find_server(root, SERVERS) else { return Ok(None) };
+    let Some((_, servers)) = find_table_entry(root, SERVERS) else { return Ok(None) };
     match servers.get_ref() {
         DeValue::Table(table) => Ok(Some((servers.span(), table))),
         _ => Err(TextEditError::Form { place: servers.span().start }),
     }
 }
 
-fn find_server<'a>(
+fn find_table_entry<'a>(
     table: &'a DeTable<'a>,
     name: &str,
 ) -> Option<(&'a Spanned<toml::de::DeString<'a>>, &'a Spanned<DeValue<'a>>)> {
@@ -95,7 +100,11 @@ fn is_inline(text: &str, span: &Range<usize>) -> bool {
 
 /// Returns whether `change` converts the servers in `before` to the servers in `after`, and
 /// everything else in the two texts is equal.
-fn differs_by(before: &str, after: &str, change: impl FnOnce(&mut Table)) -> bool {
+fn differs_only_by_server_change(
+    before: &str,
+    after: &str,
+    change: impl FnOnce(&mut Table),
+) -> bool {
     let parse = |text: &str| {
         let mut rest: Table = text.parse().ok()?;
         match rest.remove(SERVERS) {
@@ -138,7 +147,7 @@ fn insert_inline(
 ) -> String {
     let fields: Vec<_> = fields.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let entry = format!("{} = {{ {} }}", key_text(name), fields.join(", "));
-    let (place, separator) = match spans_in(servers).iter().map(|span| span.end).max() {
+    let (place, separator) = match key_and_value_spans(servers).iter().map(|span| span.end).max() {
         Some(end) => (end, ", "),
         None => (span.start + 1, " "),
     };
@@ -152,7 +161,7 @@ fn remove_inline(
     servers: &DeTable<'_>,
     entry: Range<usize>,
 ) -> String {
-    let others = spans_in(servers);
+    let others = key_and_value_spans(servers);
     let before = others.iter().map(|other| other.end).filter(|end| *end <= entry.start).max();
     let after = others.iter().map(|other| other.start).filter(|start| *start >= entry.end).min();
     let removed = match (before, after) {
@@ -170,12 +179,12 @@ fn remove_inline(
 
 /// Removes all lines of a server, the comments directly above them, and one of the two blank lines
 /// that would meet there.
-fn remove_lines(text: &str, root: &DeTable<'_>, server: &Spanned<DeValue<'_>>) -> String {
+fn remove_server_lines(text: &str, root: &DeTable<'_>, server: &Spanned<DeValue<'_>>) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut spans = vec![];
     push_spans(server, &mut spans);
-    let is_statement = touched_lines(&lines, &spans_in(root));
-    let mut removed = touched_lines(&lines, &spans);
+    let is_statement = lines_touched_by_spans(&lines, &key_and_value_spans(root));
+    let mut removed = lines_touched_by_spans(&lines, &spans);
     let is_comment = |at: usize| !is_statement[at] && lines[at].trim_start().starts_with('#');
     let is_blank = |at: usize| !is_statement[at] && lines[at].trim().is_empty();
     let of_server: Vec<_> = (0..lines.len()).filter(|at| removed[*at]).collect();
@@ -204,7 +213,7 @@ fn remove_lines(text: &str, root: &DeTable<'_>, server: &Spanned<DeValue<'_>>) -
 }
 
 /// Returns for each line whether one of the spans touches it.
-fn touched_lines(lines: &[&str], spans: &[Range<usize>]) -> Vec<bool> {
+fn lines_touched_by_spans(lines: &[&str], spans: &[Range<usize>]) -> Vec<bool> {
     let ends = lines.iter().scan(0, |end, line| {
         *end += line.len();
         Some(*end)
@@ -220,7 +229,7 @@ fn touched_lines(lines: &[&str], spans: &[Range<usize>]) -> Vec<bool> {
 }
 
 /// Returns the byte ranges of all keys and values below a table.
-fn spans_in(table: &DeTable<'_>) -> Vec<Range<usize>> {
+fn key_and_value_spans(table: &DeTable<'_>) -> Vec<Range<usize>> {
     let mut spans = vec![];
     for (key, value) in table {
         spans.push(key.span());
@@ -234,7 +243,7 @@ fn push_spans(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     // range covers its first key.
     spans.push(value.span());
     match value.get_ref() {
-        DeValue::Table(table) => spans.extend(spans_in(table)),
+        DeValue::Table(table) => spans.extend(key_and_value_spans(table)),
         DeValue::Array(items) => items.iter().for_each(|item| push_spans(item, spans)),
         _ => {}
     }

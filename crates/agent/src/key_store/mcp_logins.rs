@@ -41,7 +41,7 @@ impl McpLoginStore for KeyStore {
         let Some(login) = login.filter(|login| !login.only_marks_key_to_remove()) else {
             return Ok(None);
         };
-        let text = self.read_entry(&name, login).map_err(|error| error.to_string())?;
+        let text = self.read_key_of_entry(&name, login).map_err(|error| error.to_string())?;
         Ok(text.map(|text| text.expose().to_owned()))
     }
 
@@ -58,15 +58,15 @@ impl McpLoginStore for KeyStore {
         let digest = Sha256::digest(server);
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let folder = folder.join("mcp").join(name);
-        let lock = private::lock_folder(&folder);
+        let lock = private::lock_private_folder(&folder);
         Ok(Box::new(lock.map_err(|error| path_error(&folder, &error).to_string())?))
     }
 
     fn redact(&self, secret: &str) {
-        secrets::PROCESS_SECRETS.add_temporary(secret);
+        secrets::PROCESS_SECRETS.add_evictable(secret);
     }
 
-    fn mark_replaced(&self, secret: &str) {
+    fn mark_secret_replaced(&self, secret: &str) {
         secrets::PROCESS_SECRETS.mark_replaced(secret);
     }
 }
@@ -95,7 +95,13 @@ mod tests {
             assert_eq!(load("docs", "https://a/other"), None);
             assert_eq!(load("other", "https://a/mcp"), None);
             // Logins and keys with the same name are different entries.
-            assert!(store.read_logins().unwrap().for_provider(Provider::OpenAi).is_none());
+            assert!(
+                store
+                    .read_logins_without_keyring()
+                    .unwrap()
+                    .for_provider(Provider::OpenAi)
+                    .is_none()
+            );
             assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap(), []);
             assert_eq!(load("openai", "https://b/mcp").as_deref(), Some("other"));
             assert_eq!(store.remove_mcp_login("docs").unwrap(), true);

@@ -94,7 +94,7 @@ fn write(store: &KeyStore, provider: Provider, base_url: Option<&str>) -> KeyLoc
 }
 
 fn login(store: &KeyStore, provider: Provider) -> Option<Login> {
-    store.read_logins().unwrap().for_provider(provider).cloned()
+    store.read_logins_without_keyring().unwrap().for_provider(provider).cloned()
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_stored_key_is_read_again_until_it_is_removed() {
     let login_before = login(&store, Provider::OpenAiResponses).unwrap();
     assert_eq!(login_before.base_url.as_deref(), Some("http://h/v1"));
     assert_eq!(store.read_key(Provider::OpenAi, &login_before).unwrap().expose(), SECRET);
-    assert_eq!(store.read_logins().unwrap().keys_in_file().count(), 2);
+    assert_eq!(store.read_logins_without_keyring().unwrap().keys_in_file().count(), 2);
     assert!(!format!("{login_before:?}").contains(SECRET), "{login_before:?}");
 
     write(&store, Provider::OpenAi, None);
@@ -154,7 +154,7 @@ fn a_damaged_file_is_reported_without_its_content() {
         SECRET.to_owned(),
     ] {
         fs::write(&path, text).unwrap();
-        let error = store.read_logins().unwrap_err().to_string();
+        let error = store.read_logins_without_keyring().unwrap_err().to_string();
         assert!(error.contains("keys.json") && error.contains("damaged"), "{error}");
         assert!(!error.contains(SECRET), "{error}");
     }
@@ -171,7 +171,7 @@ fn a_file_that_others_can_read_is_refused() {
     };
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    let error = store.read_logins().unwrap_err();
+    let error = store.read_logins_without_keyring().unwrap_err();
     assert!(error.to_string().contains("chmod 600"), "{error}");
 }
 
@@ -203,7 +203,7 @@ fn a_login_removes_an_earlier_key_from_file_and_keyring() {
     assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
     keyring.lock(false);
     assert_eq!(write(&store, Provider::Gemini, None), KeyLocation::Keyring);
-    assert_eq!(store.read_logins().unwrap().keys_in_file().count(), 0);
+    assert_eq!(store.read_logins_without_keyring().unwrap().keys_in_file().count(), 0);
 
     // A failed removal is recorded and retried as soon as possible.
     keyring.lock(true);
@@ -213,7 +213,7 @@ fn a_login_removes_an_earlier_key_from_file_and_keyring() {
     assert_eq!(store.read_key(Provider::Gemini, &in_file).unwrap().expose(), SECRET);
     assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap_err().to_string(), "it is locked");
     assert_eq!(login(&store, Provider::Gemini), None);
-    assert_eq!(store.read_logins().unwrap().keys_in_file().count(), 0);
+    assert_eq!(store.read_logins_without_keyring().unwrap().keys_in_file().count(), 0);
     keyring.lock(false);
     assert_eq!(keyring.stored_keys(), [SECRET]);
     assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap(), [Provider::Gemini]);

@@ -57,7 +57,10 @@ impl Authenticator for LoginAuthenticator {
         Box::pin(async {
             if !key_store::are_logins_loaded() {
                 let keys = self.keys.clone();
-                spawn_blocking_exclusive(&self.reading, move |()| drop(keys.read_logins())).await;
+                spawn_blocking_exclusive(&self.reading, move |()| {
+                    drop(keys.read_logins_without_keyring());
+                })
+                .await;
             }
         })
     }

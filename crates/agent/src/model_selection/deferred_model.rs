@@ -61,7 +61,7 @@ impl DeferredModel {
         why: Option<String>,
     ) -> Self {
         let lazy = Self::first_available(chooser);
-        lazy.0.set_chosen_model(provider, model, why);
+        lazy.0.set_chosen_model_once(provider, model, why);
         lazy
     }
 
@@ -82,7 +82,7 @@ impl DeferredModel {
     /// `direct` does not count.
     pub(super) async fn open_unless_current(&self) -> Result<bool, ModelError> {
         let _one = self.0.resolving.lock().await;
-        self.0.read_logins_if_needed().await;
+        self.0.read_logins_unless_key_configured().await;
         if !self.0.is_open_model_current() {
             drop(self.0.open_and_store_model().await?);
         }
@@ -130,7 +130,7 @@ impl Model for DeferredModel {
                 Some(opened) => opened,
                 None => {
                     let _one = inner.resolving.lock().await;
-                    inner.read_logins_if_needed().await;
+                    inner.read_logins_unless_key_configured().await;
                     inner.open_and_store_model().await
                 }
             };
@@ -156,7 +156,7 @@ impl Model for DeferredModel {
 }
 
 impl DeferredModelState {
-    fn set_chosen_model(&self, provider: Provider, model: String, why: Option<String>) {
+    fn set_chosen_model_once(&self, provider: Provider, model: String, why: Option<String>) {
         let name = provider.model_spec(&model);
         // If `chosen` was set before, it keeps its first value.
         drop(self.chosen.set(ModelAndChoiceReason { provider, model, name, why }));
@@ -171,7 +171,7 @@ impl DeferredModelState {
             return self.direct.clone();
         };
         let connect = || {
-            let login = self.selector.find_login(*provider);
+            let login = self.selector.last_read_login(*provider);
             let base_url = self.selector.configured_or_login_base_url(*provider, login.as_ref());
             let shut = ProviderAccess { base_url, key: None, login };
             self.selector.network.create_model(self.selector.build_provider_settings(
@@ -197,7 +197,7 @@ impl DeferredModelState {
     }
 
     /// Reads the logins, if the model depends on a login.
-    async fn read_logins_if_needed(&self) {
+    async fn read_logins_unless_key_configured(&self) {
         if self.chosen.get().is_none_or(|which| !self.selector.has_configured_key(which.provider)) {
             self.selector.read_logins_within_timeout().await;
         }
@@ -230,7 +230,7 @@ impl DeferredModelState {
             });
         };
         let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
-        Ok(self.connect_chosen_model(settings.clone(), None, Some(settings), Some(why)))
+        Ok(self.choose_and_create_model(settings.clone(), None, Some(settings), Some(why)))
     }
 
     async fn open_provider_model(
@@ -242,7 +242,7 @@ impl DeferredModelState {
         let chooser = &self.selector;
         let found = model.as_ref().and_then(|model| chooser.local_model_settings(provider, model));
         if let Some(settings) = found {
-            return Ok(self.connect_chosen_model(settings.clone(), None, Some(settings), why));
+            return Ok(self.choose_and_create_model(settings.clone(), None, Some(settings), why));
         }
         let access = chooser.resolve_access(provider).await?;
         let decides =
@@ -257,12 +257,12 @@ impl DeferredModelState {
                 ModelError::new(ModelErrorKind::Other, message)
             })?;
         }
-        Ok(self.connect_chosen_model(settings, decides, None, why))
+        Ok(self.choose_and_create_model(settings, decides, None, why))
     }
 
     /// Connects to a model, and adds it to the list of choices. If the configuration does not
     /// describe the model, `found` contains the settings for later connections.
-    fn connect_chosen_model(
+    fn choose_and_create_model(
         &self,
         settings: ProviderSettings,
         login: Option<(Provider, Option<Login>)>,
@@ -275,7 +275,7 @@ impl DeferredModelState {
         if known.iter().all(|(other, _)| *other != name) && known.len() < MAX_FOUND_MODELS {
             known.push((name, found));
         }
-        self.set_chosen_model(provider, settings.model.clone(), why);
+        self.set_chosen_model_once(provider, settings.model.clone(), why);
         ModelAndItsLogin {
             model: self.selector.network.create_model(settings),
             provider: Some(provider),

@@ -75,7 +75,7 @@ impl ModelSelector {
                 found.extend(self.find_local_servers().await);
             }
             let found = found.into_iter().map(|it| ServerModels::new(it.provider, it, None, true));
-            join_all(found.map(|it| self.discover_models_of_server(it))).await;
+            join_all(found.map(|it| self.refresh_server_models_if_stale(it))).await;
         };
         futures::join!(join_all(configured), found);
     }
@@ -92,11 +92,12 @@ impl ModelSelector {
         let settings = self.build_provider_settings(provider, String::new(), &access);
         // Dialect for requests to the models of this provider.
         let by = self.provider_default_model(provider).map_or(provider, |(by, _)| by);
-        self.discover_models_of_server(ServerModels::new(by, settings, access.login, false)).await;
+        self.refresh_server_models_if_stale(ServerModels::new(by, settings, access.login, false))
+            .await;
     }
 
     /// Requests the list of a server's models, unless a recent list exists.
-    async fn discover_models_of_server(&self, server: ServerModels) {
+    async fn refresh_server_models_if_stale(&self, server: ServerModels) {
         let is_known = |known: &ServerModels| {
             let max_age = match known.is_failed {
                 true => MODEL_LIST_RETRY_INTERVAL,
@@ -133,8 +134,8 @@ impl ModelSelector {
     }
 
     /// Returns at most `room` listed models, distributed over the servers.
-    pub(super) fn share_of_listed_models(&self, room: usize) -> Vec<String> {
-        let servers = self.servers_with_valid_login();
+    pub(super) fn pick_models_evenly_from_servers(&self, room: usize) -> Vec<String> {
+        let servers = self.listed_servers_with_current_login();
         let taken =
             |share: usize| servers.iter().map(|it| it.models.len().min(share)).sum::<usize>();
         let share = (0..=room).rev().find(|share| taken(*share) <= room).unwrap_or(0);
@@ -158,8 +159,11 @@ impl ModelSelector {
         }
         let lists =
             |it: &ServerModels| it.dialect == provider && it.models.iter().any(|it| it == model);
-        let server =
-            self.servers_with_valid_login().into_iter().find(lists).filter(|it| it.is_found)?;
+        let server = self
+            .listed_servers_with_current_login()
+            .into_iter()
+            .find(lists)
+            .filter(|it| it.is_found)?;
         // The reported context size applies only to the model that was found, and not to other
         // models of the server.
         let context_tokens = match server.settings.model == model {
@@ -172,7 +176,7 @@ impl ModelSelector {
     }
 
     /// Returns the servers with lists of models, except servers whose login was removed.
-    fn servers_with_valid_login(&self) -> Vec<ServerModels> {
+    fn listed_servers_with_current_login(&self) -> Vec<ServerModels> {
         let mut servers = lock(&self.listed_servers).clone();
         servers.retain(|server| {
             server.login.is_none() || self.active_login(server.settings.provider) == server.login

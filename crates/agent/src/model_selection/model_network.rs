@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use callboard_models::provider::{self, LocalServers, ProviderSettings};
+use callboard_models::provider::{self, LocalServerAddresses, ProviderSettings};
 use callboard_models::{Model, ModelError};
 use futures::future::BoxFuture;
 
@@ -51,7 +51,7 @@ impl ModelNetwork for HttpNetwork {
         ollama: ProviderSettings,
     ) -> BoxFuture<'static, Vec<ProviderSettings>> {
         Box::pin(async move {
-            let mut servers = LocalServers::default();
+            let mut servers = LocalServerAddresses::default();
             if let Some(url) = ollama.base_url {
                 servers.ollama = url;
             }

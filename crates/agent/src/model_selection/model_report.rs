@@ -35,7 +35,7 @@ struct ProviderReport {
 }
 
 impl ProviderReport {
-    fn new(
+    fn from_model_list_result(
         provider: Provider,
         base_url: Option<String>,
         models: Result<Vec<String>, ModelError>,
@@ -55,13 +55,14 @@ impl ConfiguredModels {
         chooser.read_logins_within_timeout().await;
         let asked =
             Provider::ALL.into_iter().filter(|provider| chooser.has_key_or_base_url(*provider));
-        let asked = join_all(asked.map(|provider| chooser.report_provider(provider)));
+        let asked = join_all(asked.map(|provider| chooser.request_provider_report(provider)));
         let (mut providers, local) = futures::join!(asked, chooser.find_local_servers());
         let is_new = |found: &&ProviderSettings| {
             let at = found.base_url.as_deref().map(without_trailing_slash);
             providers.iter().all(|it| it.base_url.as_deref().map(without_trailing_slash) != at)
         };
-        let found = join_all(local.iter().filter(is_new).map(|it| chooser.report_server(it))).await;
+        let found =
+            join_all(local.iter().filter(is_new).map(|it| chooser.request_server_report(it))).await;
         providers.extend(found);
         let (default, error) = match settled {
             Ok(model) => (model.map(|model| model.name().to_owned()), None),
@@ -114,25 +115,29 @@ impl ModelSelector {
             // of models. The list is then requested only once.
             return url(configured) != url(self.config.provider(Provider::OpenAi));
         }
-        let is_own = configured.key.is_some() || self.find_login(provider).is_some();
+        let is_own = configured.key.is_some() || self.last_read_login(provider).is_some();
         is_own || configured.base_url.is_some()
     }
 
-    async fn report_provider(&self, provider: Provider) -> ProviderReport {
+    async fn request_provider_report(&self, provider: Provider) -> ProviderReport {
         match self.resolve_access(provider).await {
             Ok(access) => {
-                self.report_server(&self.build_provider_settings(provider, String::new(), &access))
-                    .await
+                self.request_server_report(&self.build_provider_settings(
+                    provider,
+                    String::new(),
+                    &access,
+                ))
+                .await
             }
-            Err(error) => ProviderReport::new(provider, None, Err(error)),
+            Err(error) => ProviderReport::from_model_list_result(provider, None, Err(error)),
         }
     }
 
-    async fn report_server(&self, settings: &ProviderSettings) -> ProviderReport {
+    async fn request_server_report(&self, settings: &ProviderSettings) -> ProviderReport {
         let provider = settings.provider;
         let models = self.network.list_models(settings.clone()).await;
         let models = models.map_err(|error| self.add_key_advice(provider, error));
-        ProviderReport::new(provider, settings.base_url.clone(), models)
+        ProviderReport::from_model_list_result(provider, settings.base_url.clone(), models)
     }
 
     /// Finds servers on this machine, in order of preference.
@@ -144,12 +149,12 @@ impl ModelSelector {
         let access = ProviderAccess { base_url, key, login: None };
         let ollama = self.build_provider_settings(Provider::Ollama, String::new(), &access);
         let found = self.network.find_local_servers(ollama).await;
-        found.into_iter().map(|found| self.apply_configuration(found)).collect()
+        found.into_iter().map(|found| self.apply_config_to_local_server(found)).collect()
     }
 
     /// Applies the configuration to a local server: configured values override the values that the
     /// server reported.
-    fn apply_configuration(&self, found: ProviderSettings) -> ProviderSettings {
+    fn apply_config_to_local_server(&self, found: ProviderSettings) -> ProviderSettings {
         let ProviderSettings { provider, model, base_url, key, context_tokens, .. } = found;
         let models = self.config.provider(provider).models.as_ref();
         // A local server with OpenAI's dialect has other models than OpenAI, so the models that are

@@ -583,7 +583,7 @@ async fn unreadable_logins_are_not_reported_as_a_missing_model() {
 #[tokio::test]
 async fn without_a_menu_no_server_receives_a_request() {
     let (user, fake) = (TestUser::new(&KEYS, ""), FakeNetwork::default());
-    user.choices(&fake).without_menu().discover_models().await;
+    user.choices(&fake).without_menu_discovery().discover_models().await;
     assert_eq!(fake.asked(), [""; 0]);
     user.choices(&fake).discover_models().await;
     assert_eq!(fake.asked().len(), 3);

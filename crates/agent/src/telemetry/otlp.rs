@@ -71,7 +71,7 @@ where
 
 /// Returns the exporter, or logs the error of a failed start. Call this function after the log is
 /// initialized.
-pub(super) fn log_start_failure(started: ExporterResult) -> Option<Exporter> {
+pub(super) fn take_exporter_or_log_failure(started: ExporterResult) -> Option<Exporter> {
     started.unwrap_or_else(|error| {
         tracing::warn!(%error, "spans are not exported");
         None

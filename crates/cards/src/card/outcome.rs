@@ -72,8 +72,7 @@ impl Card {
     pub(super) fn print_held_back_texts(&mut self, page: &mut Page) {
         let words = page.words.clone();
         for text in std::mem::take(&mut self.open.texts) {
-            if self.is_content_printed_whole(text.hash).is_none()
-                && text.excerpt.total_line_count() > 0
+            if self.printed_completeness(text.hash).is_none() && text.excerpt.total_line_count() > 0
             {
                 self.ensure_text_owned_by_call(page);
                 page.end_open_line();

@@ -8,7 +8,7 @@ use anstyle::Style;
 
 use super::{
     Card, LineBudget, Page, PrintedTitle, TextOwner, block_text_or_placeholder, diff, hash,
-    raw_input, sanitise, split_off_code_fence,
+    raw_input, sanitise, split_fence_language_and_body,
 };
 
 impl Card {
@@ -58,7 +58,7 @@ impl Card {
         let is_in_title =
             |command: &&String| title.contains(&format!("`{}`", sanitise::escape_line(command)));
         if let Some(command) = command.as_ref().filter(|command| !is_in_title(command)) {
-            raw_input::indented_lines("$ ", command)
+            raw_input::format_with_hanging_indent("$ ", command)
                 .iter()
                 .for_each(|line| page.write_line(&format!("  {line}")));
         }
@@ -77,9 +77,9 @@ impl Card {
         for item in request.tool_call.fields.content.iter().flatten() {
             if let ToolCallContent::Content(item) = item
                 && let text = block_text_or_placeholder(&item.content, &page.words)
-                && let ("console", output) = split_off_code_fence(&text)
+                && let ("console", output) = split_fence_language_and_body(&text)
             {
-                self.print_console(output, page);
+                self.print_new_console_output(output, page);
             }
         }
     }
@@ -92,18 +92,19 @@ impl Card {
     ) {
         let meta_key = page.meta_key.clone();
         for items in content.chunk_by(|a, b| diff::are_of_same_file(a, b, &meta_key)) {
-            let new = self.select_diffs(items, |printed| printed != Some(true), page);
+            let new =
+                self.select_diffs_by_printed_state(items, |printed| printed != Some(true), page);
             if !new.is_empty() {
                 self.print_and_remember_diffs(&new, &mut LineBudget::Unlimited, page);
             }
             let [ToolCallContent::Content(item)] = items else { continue };
             let text = block_text_or_placeholder(&item.content, &page.words);
-            let (language, text) = split_off_code_fence(&text);
-            let is_command = command.is_some_and(|it| raw_input::is_only_command_line(text, it));
+            let (language, text) = split_fence_language_and_body(&text);
+            let is_command =
+                command.is_some_and(|it| raw_input::is_console_text_without_output(text, it));
             let is_output = self.status == ToolCallStatus::InProgress && language == "console";
-            if !is_command && !is_output && self.is_content_printed_whole(hash(text)) != Some(true)
-            {
-                raw_input::indented_lines("", text)
+            if !is_command && !is_output && self.printed_completeness(hash(text)) != Some(true) {
+                raw_input::format_with_hanging_indent("", text)
                     .iter()
                     .for_each(|line| page.write_line(&format!("  {line}")));
                 self.remember_printed(hash(text), true);

@@ -251,7 +251,7 @@ fn a_request_decided_without_the_user_has_no_options() {
     let fields = json!({"title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"}});
     let request = serde_json::from_value(ask("1", fields)).unwrap();
     assert_eq!(
-        cards.render_decided_request(&request, 0),
+        cards.render_request_without_options(&request, 0),
         "▸ Run `ls`  execute  asks for permission\n"
     );
     assert_eq!(

@@ -8,7 +8,7 @@ use callboard_text::{format_duration, head};
 use serde_json::Value;
 
 use super::parts::{Part, Parts};
-use crate::content::split_off_code_fence;
+use crate::content::split_fence_language_and_body;
 use crate::limits::{
     MAX_CALL_TERMINALS, MAX_INPUT_BYTES, MAX_LOCATIONS, MAX_TITLE_BYTES, PART_OVERHEAD_BYTES,
 };
@@ -200,7 +200,7 @@ impl Call {
     }
 
     /// Returns the exit of the command, unless it succeeded.
-    pub(super) fn exit(&self) -> Option<String> {
+    pub(super) fn exit_text_unless_success(&self) -> Option<String> {
         let terminal = self.terminals.last();
         let signal = self.meta.signal.as_deref();
         let signal = signal.or_else(|| terminal.and_then(|it| it.signal.as_deref()));
@@ -214,7 +214,7 @@ impl Call {
     }
 
     /// Returns the reason of the end, unless the content already contains it, and the duration.
-    pub(super) fn details(&self) -> impl Iterator<Item = String> {
+    pub(super) fn end_reason_and_duration(&self) -> impl Iterator<Item = String> {
         let reason = self.meta.reason.filter(|_| !self.is_reason_in_content());
         let reason = reason.map(|_| self.meta.end_reason_text());
         // A call that never ran shows no duration.
@@ -238,14 +238,14 @@ impl Call {
     }
 
     /// Returns the terminal with this id, if it has output.
-    pub(super) fn terminal(&self, id: &str) -> Option<&Terminal> {
+    pub(super) fn terminal_with_output(&self, id: &str) -> Option<&Terminal> {
         self.terminals.iter().find(|it| it.id == id && !it.output.is_empty())
     }
 
     /// Returns the command line, unless the title or the output already shows it.
     pub(super) fn unshown_command(&self) -> Option<&str> {
         let command = self.command.as_deref()?;
-        let is_in_output = |text: &str| split_off_code_fence(text).1.starts_with("$ ");
+        let is_in_output = |text: &str| split_fence_language_and_body(text).1.starts_with("$ ");
         let is_shown = self.title().contains(&format!("`{command}`"))
             || self.content.texts().any(is_in_output);
         (!is_shown).then_some(command)
@@ -253,11 +253,11 @@ impl Call {
 
     /// Returns whether the card is initially open. This is the case if the card shows a change or
     /// output, or if the call did not complete.
-    pub(super) fn is_notable(&self) -> bool {
+    pub(super) fn is_card_initially_open(&self) -> bool {
         let shows = |part: &Part| match part {
             Part::Change(_) | Part::Image { .. } => true,
-            Part::Terminal(id) => self.terminal(id).is_some(),
-            Part::Text(text) => split_off_code_fence(text).0 == "console",
+            Part::Terminal(id) => self.terminal_with_output(id).is_some(),
+            Part::Text(text) => split_fence_language_and_body(text).0 == "console",
             _ => false,
         };
         self.state() != CallState::Completed

@@ -12,7 +12,7 @@ use pulldown_cmark_escape::escape_html;
 use super::entry::{Author, Entry, Message, Notice, PlanStep};
 use super::parts::Part;
 use super::safe_markdown::TitlePiece;
-use super::{Transcript, body_below_heading, heading, safe_markdown};
+use super::{Transcript, prompt_body_below_heading, prompt_heading, safe_markdown};
 use crate::sanitise;
 use acp_types::schema::v1::PlanEntryStatus;
 
@@ -89,7 +89,7 @@ impl HtmlPage<'_> {
     }
 
     /// Appends a line of text, in which code spans are formatted as code.
-    fn append_line_with_code(&mut self, line: &str) {
+    fn append_text_with_code_spans(&mut self, line: &str) {
         for piece in safe_markdown::title_pieces(line) {
             match piece {
                 TitlePiece::Text(text) => self.append_text(&text),
@@ -126,7 +126,7 @@ impl HtmlPage<'_> {
         self.append_html("</style>\n</head>\n<body>\n");
         self.append_html("<a class=\"skip\" href=\"#session\">Skip to the session</a>\n");
         self.append_html(SYMBOLS);
-        self.append_toolbar();
+        self.append_search_and_theme_bar();
         self.append_html("<div class=\"page\">\n<header>\n<h1>");
         self.append_text(&title);
         self.append_html("</h1>\n");
@@ -143,7 +143,7 @@ impl HtmlPage<'_> {
     }
 
     /// Appends the search and the theme button, which need the script.
-    fn append_toolbar(&mut self) {
+    fn append_search_and_theme_bar(&mut self) {
         self.append_html(
             "<div class=\"bar\" role=\"search\" hidden>\
              <input id=\"find\" type=\"search\" placeholder=\"Search (press /)\" \
@@ -155,14 +155,14 @@ impl HtmlPage<'_> {
 
     fn append_facts(&mut self) {
         let transcript = self.transcript;
-        let (calls, failed) = transcript.call_counts();
+        let (calls, failed) = transcript.count_all_and_failed_calls();
         let mut calls = grouped_count_with_noun(calls, "call", "calls");
         if failed > 0 {
             calls.push_str(&format!(", {failed} not completed"));
         }
         self.append_html("<dl>\n");
         let folder = path_text(transcript.cwd());
-        let prompts = transcript.prompts().count() + transcript.removed_prompts;
+        let prompts = transcript.numbered_prompt_headings().count() + transcript.removed_prompts;
         let prompts = grouped_count_with_noun(prompts as u64, "prompt", "prompts");
         let size = format!("{prompts}, {calls}");
         let first = [("Folder", Some(&*folder)), ("Date", transcript.shown_date())];
@@ -180,7 +180,7 @@ impl HtmlPage<'_> {
     fn append_prompt_list(&mut self) {
         let transcript = self.transcript;
         self.append_html("<nav aria-label=\"Prompts\">\n<h2>Prompts</h2>\n<ol>\n");
-        for (number, heading) in transcript.prompts() {
+        for (number, heading) in transcript.numbered_prompt_headings() {
             self.append_html(&format!("<li value=\"{number}\"><a href=\"#prompt-{number}\">"));
             self.append_text(&heading);
             self.append_html("</a></li>\n");
@@ -213,9 +213,9 @@ impl HtmlPage<'_> {
              <h2 id=\"prompt-{number}\"><a href=\"#prompt-{number}\" \
              aria-label=\"Link to prompt {number}\">{number}</a> "
         ));
-        self.append_text(&heading(message));
+        self.append_text(&prompt_heading(message));
         self.append_html("</h2>\n");
-        let (first, others) = body_below_heading(message);
+        let (first, others) = prompt_body_below_heading(message);
         if let Some(rest) = first {
             self.append_element("div", "said", rest);
             self.append_html("\n");
@@ -317,7 +317,7 @@ impl HtmlPage<'_> {
                 "<li class=\"{class}\"><span class=\"mark\" role=\"img\" \
                  aria-label=\"{name}\">{mark}</span> <span>"
             ));
-            self.append_line_with_code(&step.text);
+            self.append_text_with_code_spans(&step.text);
             self.append_html("</span></li>\n");
         }
         self.append_html("</ul></div>\n");

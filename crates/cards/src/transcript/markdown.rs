@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::io;
 
 use acp_types::schema::v1::{PlanEntryStatus, ToolKind};
-use acp_types::{FileChange, LineTag, Operation};
-use callboard_text::{base64_decoded_len, code_fence, grouped_count_with_noun, path_text};
+use acp_types::{FileChange, FileChangeOperation, LineTag};
+use callboard_text::{base64_decoded_len, grouped_count_with_noun, path_text, wrap_in_code_fence};
 
 use super::call::{Call, RawText};
 use super::entry::{Author, Entry, Message, PlanStep};
 use super::parts::Part;
 use super::safe_markdown::{self, TitlePiece, title_pieces};
-use super::{Transcript, body_below_heading, heading, output_lines};
-use crate::content::split_off_code_fence;
+use super::{Transcript, output_lines, prompt_body_below_heading, prompt_heading};
+use crate::content::split_fence_language_and_body;
 use crate::diff::hunk_header;
 use crate::page::display_path;
 use crate::sanitise;
@@ -61,8 +61,8 @@ impl MarkdownDocument<'_> {
         }
     }
 
-    fn append_fence(&mut self, language: &str, text: &str) {
-        self.append_block(&code_fence(language, &sanitise::escape_text(text)));
+    fn append_code_block(&mut self, language: &str, text: &str) {
+        self.append_block(&wrap_in_code_fence(language, &sanitise::escape_text(text)));
     }
 
     fn append_omission(&mut self, bytes: u64) {
@@ -91,14 +91,14 @@ impl MarkdownDocument<'_> {
     }
 
     fn append_prompt(&mut self, number: usize, message: &Message) {
-        self.append_block(&format!("## {number}. {}", escape(&heading(message))));
-        let (first, others) = body_below_heading(message);
+        self.append_block(&format!("## {number}. {}", escape(&prompt_heading(message))));
+        let (first, others) = prompt_body_below_heading(message);
         if let Some(rest) = first {
-            self.append_fence("text", rest);
+            self.append_code_block("text", rest);
         }
         for part in others {
             match part {
-                Part::Text(text) => self.append_fence("text", text),
+                Part::Text(text) => self.append_code_block("text", text),
                 part => self.append_attachment(part),
             }
         }
@@ -136,7 +136,7 @@ impl MarkdownDocument<'_> {
             }
             Part::Resource { uri, text } => {
                 self.append_block(&format!("*Attached:* {}", escape(&sanitise::escape_line(uri))));
-                self.append_fence("text", text);
+                self.append_code_block("text", text);
             }
             Part::Text(_) | Part::Change(_) | Part::Terminal(_) => {}
         }
@@ -149,15 +149,20 @@ impl MarkdownDocument<'_> {
                 PlanEntryStatus::InProgress => (" ", " *(in progress)*"),
                 _ => (" ", ""),
             };
-            format!("- [{mark}] {}{note}\n", line_with_code(&step.text, escape))
+            format!("- [{mark}] {}{note}\n", format_text_with_code_spans(&step.text, escape))
         };
         self.append_block(&steps.iter().map(line).collect::<String>());
     }
 
     fn append_call(&mut self, call: &Call) {
         let state = call.state();
-        let mut head = format!("{} {}", state.mark(), line_with_code(call.title(), bold));
-        let details = call.exit().into_iter().chain(call.details()).map(|detail| escape(&detail));
+        let mut head =
+            format!("{} {}", state.mark(), format_text_with_code_spans(call.title(), bold));
+        let details = call
+            .exit_text_unless_success()
+            .into_iter()
+            .chain(call.end_reason_and_duration())
+            .map(|detail| escape(&detail));
         let kind = (call.kind != ToolKind::Other).then(|| escape(protocol_kind_word(call.kind)));
         for detail in kind.into_iter().chain(details) {
             head.push_str(&format!(" · {detail}"));
@@ -176,13 +181,13 @@ impl MarkdownDocument<'_> {
         let mut command = call.unshown_command();
         for part in call.content.iter() {
             match part {
-                Part::Text(text) => match split_off_code_fence(text) {
+                Part::Text(text) => match split_fence_language_and_body(text) {
                     ("console", output) => self.append_output(command.take(), output.as_bytes()),
                     _ => self.append_block(&safe_markdown::to_markdown(text)),
                 },
                 Part::Change(change) => self.append_change(change),
                 Part::Terminal(id) => {
-                    if let Some(terminal) = call.terminal(id) {
+                    if let Some(terminal) = call.terminal_with_output(id) {
                         self.append_output(
                             command.take(),
                             &terminal.output.to_bytes_with_omission_line(),
@@ -208,7 +213,7 @@ impl MarkdownDocument<'_> {
     fn append_raw_text(&mut self, name: &str, raw: Option<&RawText>) {
         if let Some(raw) = raw {
             self.append_block(&format!("{name}:"));
-            self.append_fence("json", &raw.text);
+            self.append_code_block("json", &raw.text);
             self.append_omission(raw.omitted_bytes);
         }
     }
@@ -222,14 +227,14 @@ impl MarkdownDocument<'_> {
             }
             text.push('\n');
         }
-        self.append_fence("console", &text);
+        self.append_code_block("console", &text);
     }
 
     fn append_change(&mut self, change: &FileChange) {
         let path = display_path(self.transcript.cwd(), &change.path);
         let (old, new) = match change.operation {
-            Operation::Add => ("/dev/null", &*path),
-            Operation::Delete => (&*path, "/dev/null"),
+            FileChangeOperation::Add => ("/dev/null", &*path),
+            FileChangeOperation::Delete => (&*path, "/dev/null"),
             _ => (&*path, &*path),
         };
         let mut text = format!("--- {old}\n+++ {new}\n");
@@ -250,7 +255,7 @@ impl MarkdownDocument<'_> {
                 }
             }
         }
-        self.append_fence("diff", &text);
+        self.append_code_block("diff", &text);
         let unlisted = change.unlisted.0 + change.unlisted.1;
         if unlisted > 0 {
             let lines = grouped_count_with_noun(unlisted as u64, "line", "lines");
@@ -260,7 +265,7 @@ impl MarkdownDocument<'_> {
 }
 
 /// Returns a line in which code spans stay code spans. All other text is formatted by `write_text`.
-fn line_with_code(line: &str, write_text: fn(&str) -> String) -> String {
+fn format_text_with_code_spans(line: &str, write_text: fn(&str) -> String) -> String {
     let write = |piece| match piece {
         TitlePiece::Text(text) => write_text(&text),
         TitlePiece::Code(code) => code_span(&code),

@@ -118,7 +118,7 @@ impl Parts {
         if let ContentBlock::Text(chunk) = block
             && let Some(Part::Text(_)) = self.items.last()
         {
-            let more = self.take_text(&chunk.text);
+            let more = self.take_text_within_limit(&chunk.text);
             if let Some(Part::Text(text)) = self.items.last_mut() {
                 text.push_str(&more);
                 self.bytes += more.len();
@@ -130,19 +130,20 @@ impl Parts {
 
     fn push_block(&mut self, block: &ContentBlock) {
         let part = match block {
-            ContentBlock::Text(text) => Part::Text(self.take_text(&text.text)),
+            ContentBlock::Text(text) => Part::Text(self.take_text_within_limit(&text.text)),
             ContentBlock::Image(image) if is_shown_image(&image.mime_type, &image.data) => {
                 Part::Image { mime: image.mime_type.clone(), data: image.data.clone() }
             }
             ContentBlock::Image(image) => binary_placeholder(&image.mime_type, &image.data),
             ContentBlock::Audio(audio) => binary_placeholder(&audio.mime_type, &audio.data),
-            ContentBlock::ResourceLink(link) => {
-                Part::Link { name: self.take_text(&link.name), uri: self.take_text(&link.uri) }
-            }
+            ContentBlock::ResourceLink(link) => Part::Link {
+                name: self.take_text_within_limit(&link.name),
+                uri: self.take_text_within_limit(&link.uri),
+            },
             ContentBlock::Resource(resource) => match &resource.resource {
                 EmbeddedResourceResource::TextResourceContents(file) => Part::Resource {
-                    uri: self.take_text(&file.uri),
-                    text: self.take_text(&file.text),
+                    uri: self.take_text_within_limit(&file.uri),
+                    text: self.take_text_within_limit(&file.text),
                 },
                 EmbeddedResourceResource::BlobResourceContents(file) => {
                     binary_placeholder(file.mime_type.as_deref().unwrap_or(&file.uri), &file.blob)
@@ -185,7 +186,7 @@ impl Parts {
     }
 
     /// Returns the beginning of a text, as much as the limits allow, and counts the rest.
-    fn take_text(&mut self, text: &str) -> String {
+    fn take_text_within_limit(&mut self, text: &str) -> String {
         let taken = head(text, MAX_TEXT_BYTES - self.text_bytes);
         self.text_bytes += taken.len();
         self.omitted_bytes += (text.len() - taken.len()) as u64;

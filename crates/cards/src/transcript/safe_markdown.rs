@@ -35,7 +35,7 @@ pub(super) fn to_markdown(text: &str) -> String {
     match cmark_with_options(&events, &mut document, OPTIONS, options) {
         Ok(_) => document,
         // Some unusual nestings have no form that all parsers interpret in the same way.
-        Err(_) => callboard_text::code_fence("", &text),
+        Err(_) => callboard_text::wrap_in_code_fence("", &text),
     }
 }
 
@@ -131,12 +131,14 @@ fn safe_event(event: Event<'_>) -> Event<'_> {
         Event::Text(text) | Event::Html(text) => Event::Text(escape_text(&text).into()),
         Event::InlineHtml(html) => Event::Text(escape_text(&html).replace('\n', " ").into()),
         Event::Start(Tag::Heading { level, .. }) => Event::Start(Tag::Heading {
-            level: lowered(level),
+            level: lower_heading_level(level),
             id: None,
             classes: Vec::new(),
             attrs: Vec::new(),
         }),
-        Event::End(TagEnd::Heading(level)) => Event::End(TagEnd::Heading(lowered(level))),
+        Event::End(TagEnd::Heading(level)) => {
+            Event::End(TagEnd::Heading(lower_heading_level(level)))
+        }
         // An alignment would become an inline style, which the content security policy of the page
         // forbids.
         Event::Start(Tag::Table(columns)) => {
@@ -159,7 +161,7 @@ fn safe_event(event: Event<'_>) -> Event<'_> {
     }
 }
 
-fn lowered(level: HeadingLevel) -> HeadingLevel {
+fn lower_heading_level(level: HeadingLevel) -> HeadingLevel {
     match level {
         HeadingLevel::H1 => HeadingLevel::H3,
         HeadingLevel::H2 => HeadingLevel::H4,

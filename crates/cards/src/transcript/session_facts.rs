@@ -28,20 +28,20 @@ impl SessionFacts {
     pub(super) fn apply_update(&mut self, update: &SessionUpdate) {
         match update {
             SessionUpdate::SessionInfoUpdate(info) => {
-                replace(&mut self.title, &info.title);
-                replace(&mut self.updated_at, &info.updated_at);
+                set_or_clear_if_defined(&mut self.title, &info.title);
+                set_or_clear_if_defined(&mut self.updated_at, &info.updated_at);
             }
             SessionUpdate::CurrentModeUpdate(update) => {
-                self.mode = Some(line(&update.current_mode_id.0));
+                self.mode = Some(escape_and_truncate_line(&update.current_mode_id.0));
             }
             SessionUpdate::ConfigOptionUpdate(update) => {
                 let options = update.config_options.iter().take(MAX_LIST_ITEMS);
-                self.options = options.filter_map(option).collect();
+                self.options = options.filter_map(option_name_and_value).collect();
             }
             SessionUpdate::UsageUpdate(usage) => self.set_usage(usage),
             SessionUpdate::AvailableCommandsUpdate(update) => {
                 let commands = update.available_commands.iter().take(MAX_LIST_ITEMS);
-                self.commands = commands.map(command).collect();
+                self.commands = commands.map(command_name_and_description).collect();
             }
             _ => {}
         }
@@ -51,7 +51,8 @@ impl SessionFacts {
         let [used, size] = [usage.used, usage.size].map(group_thousands);
         self.context = Some(format!("{used} of {size} tokens"));
         if let Some(cost) = &usage.cost {
-            self.cost = Some(format!("{:.2} {}", cost.amount, line(&cost.currency)));
+            self.cost =
+                Some(format!("{:.2} {}", cost.amount, escape_and_truncate_line(&cost.currency)));
         }
     }
 
@@ -69,15 +70,15 @@ impl SessionFacts {
     }
 }
 
-fn replace(field: &mut Option<String>, value: &MaybeUndefined<String>) {
+fn set_or_clear_if_defined(field: &mut Option<String>, value: &MaybeUndefined<String>) {
     match value {
         MaybeUndefined::Undefined => {}
         MaybeUndefined::Null => *field = None,
-        MaybeUndefined::Value(text) => *field = Some(line(text)),
+        MaybeUndefined::Value(text) => *field = Some(escape_and_truncate_line(text)),
     }
 }
 
-fn option(option: &SessionConfigOption) -> Option<(String, String)> {
+fn option_name_and_value(option: &SessionConfigOption) -> Option<(String, String)> {
     let value = match &option.kind {
         SessionConfigKind::Select(select) => {
             let groups: Vec<_> = match &select.options {
@@ -89,20 +90,22 @@ fn option(option: &SessionConfigOption) -> Option<(String, String)> {
             };
             let mut all = groups.into_iter().flatten();
             let current = all.find(|option| option.value == select.current_value);
-            line(current.map_or(&*select.current_value.0, |current| &current.name))
+            escape_and_truncate_line(
+                current.map_or(&*select.current_value.0, |current| &current.name),
+            )
         }
         SessionConfigKind::Boolean(switch) => {
             if switch.current_value { "on" } else { "off" }.to_owned()
         }
         _ => return None,
     };
-    Some((line(&option.name), value))
+    Some((escape_and_truncate_line(&option.name), value))
 }
 
-fn command(command: &AvailableCommand) -> (String, String) {
-    (line(&command.name), line(&command.description))
+fn command_name_and_description(command: &AvailableCommand) -> (String, String) {
+    (escape_and_truncate_line(&command.name), escape_and_truncate_line(&command.description))
 }
 
-fn line(text: &str) -> String {
+fn escape_and_truncate_line(text: &str) -> String {
     escape_invisible_truncated(text, MAX_LINE_CHARS).0
 }

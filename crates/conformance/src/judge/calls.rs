@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::Value;
 
 use super::bounded_map::BoundedMap;
-use super::{ConformanceRule, ViolationLog, value_excerpt};
+use super::{ConformanceRule, LineViolations, value_excerpt};
 use crate::limits::MAX_JUDGED_CALLS;
 
 /// The calls of one session.
@@ -53,7 +53,7 @@ impl JudgedCalls {
     }
 
     /// Judges a `tool_call`.
-    pub(super) fn judge_announcement(&mut self, call: &Value, faults: &mut ViolationLog) {
+    pub(super) fn judge_announcement(&mut self, call: &Value, faults: &mut LineViolations) {
         let Some(id) = call["toolCallId"].as_str() else { return };
         if call["title"].as_str().is_some_and(|title| title.trim().is_empty()) {
             faults.report_call_violation(ConformanceRule::NoTitle, id, "it has no title");
@@ -76,7 +76,7 @@ impl JudgedCalls {
         &mut self,
         update: &Value,
         within: UpdateCarrier,
-        faults: &mut ViolationLog,
+        faults: &mut LineViolations,
     ) {
         let Some(id) = update["toolCallId"].as_str() else { return };
         check_paths_and_lines(id, update, faults);
@@ -125,7 +125,7 @@ impl JudgedCalls {
     }
 
     /// Judges the end of a turn, at which no call may be open.
-    pub(super) fn judge_turn_end(&mut self, faults: &mut ViolationLog) {
+    pub(super) fn judge_turn_end(&mut self, faults: &mut LineViolations) {
         let is_open =
             |call: &JudgedCall| call.status != CallPhase::Final && !call.is_open_call_reported;
         let open = self.0.iter().filter(|(_, call)| is_open(call));
@@ -144,14 +144,14 @@ impl JudgedCalls {
 
     fn insert_unannounced(&mut self, update: &Value) {
         let mut ignored =
-            ViolationLog { line: 0, side: super::Side::Agent, violations: Vec::new() };
+            LineViolations { line: 0, side: super::Side::Agent, violations: Vec::new() };
         self.judge_announcement(update, &mut ignored);
     }
 }
 
 impl JudgedCall {
     /// Reports fields that repeat known values, and empty updates.
-    fn check_repeated_or_empty(&self, id: &str, update: &Value, faults: &mut ViolationLog) {
+    fn check_repeated_or_empty(&self, id: &str, update: &Value, faults: &mut LineViolations) {
         let says = |(key, value): (&String, &Value)| match &**key {
             "toolCallId" | "sessionUpdate" => false,
             "_meta" => value.as_object().is_some_and(|meta| !meta.is_empty()),
@@ -179,7 +179,7 @@ impl JudgedCall {
         }
     }
 
-    fn check_and_apply_status(&mut self, id: &str, to: &Value, faults: &mut ViolationLog) {
+    fn check_and_apply_status(&mut self, id: &str, to: &Value, faults: &mut LineViolations) {
         let Some(status) = call_phase(to) else { return };
         let is_completed = to == "completed";
         if status < self.status {
@@ -227,7 +227,7 @@ fn array_hash(value: &Value) -> u64 {
 }
 
 /// Checks the paths and lines of an update.
-fn check_paths_and_lines(id: &str, update: &Value, faults: &mut ViolationLog) {
+fn check_paths_and_lines(id: &str, update: &Value, faults: &mut LineViolations) {
     for location in array_objects(&update["locations"]) {
         check_path_is_absolute(id, "a location", location, faults);
         if location.get("line").is_some_and(|line| *line == 0) {
@@ -243,7 +243,7 @@ fn check_paths_and_lines(id: &str, update: &Value, faults: &mut ViolationLog) {
     }
 }
 
-fn check_path_is_absolute(id: &str, what: &str, place: &Value, faults: &mut ViolationLog) {
+fn check_path_is_absolute(id: &str, what: &str, place: &Value, faults: &mut LineViolations) {
     if let Some(path) = place["path"].as_str().filter(|path| !is_absolute(path)) {
         let text = format!("{what} with the path {}", value_excerpt(&path.into()));
         faults.report_call_violation(ConformanceRule::RelativePath, id, text);

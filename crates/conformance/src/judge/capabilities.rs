@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::calls::array_objects;
-use super::{ConformanceRule, ViolationLog};
+use super::{ConformanceRule, LineViolations};
 
 /// Returns whether a capability at a JSON pointer is declared; null and false do not count.
 pub(super) fn has_capability(can: &Value, gate: &str) -> bool {
@@ -11,7 +11,7 @@ pub(super) fn has_capability(can: &Value, gate: &str) -> bool {
 }
 
 /// Judges the update of a `session/update`.
-pub(super) fn check_update(client_can: &Value, update: &Value, faults: &mut ViolationLog) {
+pub(super) fn check_update(client_can: &Value, update: &Value, faults: &mut LineViolations) {
     let has_event = |event: &&str| update["_meta"].get(event).is_some();
     let gate = match update["sessionUpdate"].as_str() {
         Some("notice") => "/session/notices",
@@ -27,7 +27,7 @@ pub(super) fn check_update(client_can: &Value, update: &Value, faults: &mut Viol
 }
 
 /// Judges the blocks of a prompt.
-pub(super) fn check_prompt(agent_can: &Value, params: &Value, faults: &mut ViolationLog) {
+pub(super) fn check_prompt(agent_can: &Value, params: &Value, faults: &mut LineViolations) {
     for block in array_objects(&params["prompt"]) {
         let gate = match block["type"].as_str() {
             Some("image") => "/promptCapabilities/image",
@@ -43,7 +43,7 @@ pub(super) fn check_prompt(agent_can: &Value, params: &Value, faults: &mut Viola
 }
 
 /// Judges a result of the agent.
-pub(super) fn check_result(client_can: &Value, result: &Value, faults: &mut ViolationLog) {
+pub(super) fn check_result(client_can: &Value, result: &Value, faults: &mut LineViolations) {
     for (list, kind, gate) in [
         ("authMethods", "terminal", "/auth/terminal"),
         ("configOptions", "boolean", "/session/configOptions/boolean"),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::bounded_map::truncate_key;
 use super::calls::array_objects;
-use super::{ConformanceRule, ViolationLog, value_excerpt};
+use super::{ConformanceRule, LineViolations, value_excerpt};
 use crate::limits::MAX_JUDGED_CHOICES;
 
 /// The offered ids, or `None` if their number exceeds the limit of the judge.
@@ -23,7 +23,7 @@ pub(super) struct SessionChoices {
 impl SessionChoices {
     /// Updates the modes and options from a result or an update, which always contains complete
     /// lists.
-    pub(super) fn update_offered(&mut self, source: &Value, faults: &mut ViolationLog) {
+    pub(super) fn update_offered(&mut self, source: &Value, faults: &mut LineViolations) {
         if let Some(modes) = source.get("modes").filter(|modes| modes.is_object()) {
             self.modes = collect_offered_ids(array_objects(&modes["availableModes"]), "id");
             self.check_mode(&modes["currentModeId"], faults);
@@ -49,7 +49,7 @@ impl SessionChoices {
     }
 
     /// Judges a mode that the client sets or the agent reports.
-    pub(super) fn check_mode(&self, mode: &Value, faults: &mut ViolationLog) {
+    pub(super) fn check_mode(&self, mode: &Value, faults: &mut LineViolations) {
         if !is_offered(&self.modes, mode) {
             faults.report_violation(
                 ConformanceRule::NotOffered,
@@ -59,13 +59,13 @@ impl SessionChoices {
     }
 
     /// Judges the parameters of a `session/set_config_option`.
-    pub(super) fn check_set_config_option(&self, params: &Value, faults: &mut ViolationLog) {
+    pub(super) fn check_set_config_option(&self, params: &Value, faults: &mut LineViolations) {
         if params["value"].is_string() {
             self.check_option_value(&params["configId"], &params["value"], faults);
         }
     }
 
-    fn check_option_value(&self, option: &Value, value: &Value, faults: &mut ViolationLog) {
+    fn check_option_value(&self, option: &Value, value: &Value, faults: &mut LineViolations) {
         let Some(options) = &self.options else { return };
         match options.get(truncate_key(option.as_str().unwrap_or_default())) {
             None => faults.report_violation(

@@ -51,151 +51,151 @@ pub(super) const DRAFT_UPDATES: &[&str] =
     &["plan_removed", "plan_update", "session_message", "session_message_chunk", "subagent_update"];
 
 const STABLE_METHODS: &[ProtocolMethod] = &[
-    client_request_method(
+    define_client_request(
         "initialize",
         None,
         check_schema::<v1::InitializeRequest>,
         check_schema::<v1::InitializeResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "authenticate",
         None,
         check_schema::<v1::AuthenticateRequest>,
         check_schema::<v1::AuthenticateResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "logout",
         Some("/auth/logout"),
         check_schema::<v1::LogoutRequest>,
         check_schema::<v1::LogoutResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/new",
         None,
         check_schema::<v1::NewSessionRequest>,
         check_schema::<v1::NewSessionResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/load",
         Some("/loadSession"),
         check_schema::<v1::LoadSessionRequest>,
         check_schema::<v1::LoadSessionResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/resume",
         Some("/sessionCapabilities/resume"),
         check_schema::<v1::ResumeSessionRequest>,
         check_schema::<v1::ResumeSessionResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/list",
         Some("/sessionCapabilities/list"),
         check_schema::<v1::ListSessionsRequest>,
         check_schema::<v1::ListSessionsResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/close",
         Some("/sessionCapabilities/close"),
         check_schema::<v1::CloseSessionRequest>,
         check_schema::<v1::CloseSessionResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/delete",
         Some("/sessionCapabilities/delete"),
         check_schema::<v1::DeleteSessionRequest>,
         check_schema::<v1::DeleteSessionResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/set_mode",
         None,
         check_schema::<v1::SetSessionModeRequest>,
         check_schema::<v1::SetSessionModeResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/set_config_option",
         None,
         check_schema::<v1::SetSessionConfigOptionRequest>,
         check_schema::<v1::SetSessionConfigOptionResponse>,
     ),
-    client_request_method(
+    define_client_request(
         "session/prompt",
         None,
         check_schema::<v1::PromptRequest>,
         check_schema::<v1::PromptResponse>,
     ),
-    notification_method(
+    define_notification(
         Side::Client,
         "session/cancel",
         None,
         check_schema::<v1::CancelNotification>,
     ),
-    notification_method(
+    define_notification(
         Side::Client,
         CANCEL_REQUEST,
         None,
         check_schema::<v1::CancelRequestNotification>,
     ),
-    agent_request_method(
+    define_agent_request(
         "session/request_permission",
         None,
         check_schema::<v1::RequestPermissionRequest>,
         check_schema::<v1::RequestPermissionResponse>,
     ),
-    agent_request_method(
+    define_agent_request(
         "fs/read_text_file",
         Some("/fs/readTextFile"),
         check_schema::<v1::ReadTextFileRequest>,
         check_schema::<v1::ReadTextFileResponse>,
     ),
-    agent_request_method(
+    define_agent_request(
         "fs/write_text_file",
         Some("/fs/writeTextFile"),
         check_schema::<v1::WriteTextFileRequest>,
         check_schema::<v1::WriteTextFileResponse>,
     ),
-    agent_request_method(
+    define_agent_request(
         "terminal/create",
         TERMINAL_CAPABILITY,
         check_schema::<v1::CreateTerminalRequest>,
         check_schema::<v1::CreateTerminalResponse>,
     ),
-    agent_request_method(
+    define_agent_request(
         "terminal/output",
         TERMINAL_CAPABILITY,
         check_schema::<v1::TerminalOutputRequest>,
         check_schema::<v1::TerminalOutputResponse>,
     ),
-    agent_request_method(
+    define_agent_request(
         "terminal/wait_for_exit",
         TERMINAL_CAPABILITY,
         check_schema::<v1::WaitForTerminalExitRequest>,
         check_schema::<v1::WaitForTerminalExitResponse>,
     ),
-    agent_request_method(
+    define_agent_request(
         "terminal/kill",
         TERMINAL_CAPABILITY,
         check_schema::<v1::KillTerminalRequest>,
         check_schema::<v1::KillTerminalResponse>,
     ),
-    agent_request_method(
+    define_agent_request(
         "terminal/release",
         TERMINAL_CAPABILITY,
         check_schema::<v1::ReleaseTerminalRequest>,
         check_schema::<v1::ReleaseTerminalResponse>,
     ),
-    agent_request_method(
+    define_agent_request(
         "elicitation/create",
         Some("/elicitation"),
         check_schema::<v1::CreateElicitationRequest>,
         check_schema::<v1::CreateElicitationResponse>,
     ),
-    notification_method(
+    define_notification(
         Side::Agent,
         "elicitation/complete",
         Some("/elicitation/url"),
         check_schema::<v1::CompleteElicitationNotification>,
     ),
-    notification_method(
+    define_notification(
         Side::Agent,
         "session/update",
         None,
@@ -205,7 +205,7 @@ const STABLE_METHODS: &[ProtocolMethod] = &[
 
 const TERMINAL_CAPABILITY: Option<&str> = Some("/terminal");
 
-const fn client_request_method(
+const fn define_client_request(
     name: &'static str,
     gate: Option<&'static str>,
     params: SchemaCheck,
@@ -220,7 +220,7 @@ const fn client_request_method(
     }
 }
 
-const fn agent_request_method(
+const fn define_agent_request(
     name: &'static str,
     gate: Option<&'static str>,
     params: SchemaCheck,
@@ -235,7 +235,7 @@ const fn agent_request_method(
     }
 }
 
-const fn notification_method(
+const fn define_notification(
     side: Side,
     name: &'static str,
     gate: Option<&'static str>,

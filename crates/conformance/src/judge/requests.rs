@@ -63,7 +63,7 @@ impl RequestLog {
     }
 
     /// Returns the oldest request with an id.
-    pub(super) fn find_oldest(&self, id: &Value) -> Option<&OpenJsonRpcRequest> {
+    pub(super) fn find_oldest_with_id(&self, id: &Value) -> Option<&OpenJsonRpcRequest> {
         self.open.get(&id_text(id))?.front()
     }
 

@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{ConformanceRule, ViolationLog, escaped_excerpt, value_excerpt};
+use super::{ConformanceRule, LineViolations, escaped_excerpt, value_excerpt};
 
 /// A function that checks a value against one type. `what` is the name of the value in violations.
-pub(super) type SchemaCheck = fn(value: &Value, what: &str, faults: &mut ViolationLog);
+pub(super) type SchemaCheck = fn(value: &Value, what: &str, faults: &mut LineViolations);
 
 /// Maximum number of lost fields that are reported per value. One lost field is enough to find the
 /// cause.
@@ -21,7 +21,7 @@ const MAX_REPORTED_LOST_FIELDS: usize = 3;
 pub(super) fn check_schema<T: Serialize + DeserializeOwned>(
     value: &Value,
     what: &str,
-    faults: &mut ViolationLog,
+    faults: &mut LineViolations,
 ) {
     // Some peers send null instead of an empty object.
     let empty = Value::Object(Map::new());
@@ -89,11 +89,11 @@ mod tests {
     use acp_types::schema::v1::{CreateTerminalRequest, ToolCall};
     use serde_json::{Value, json};
 
-    use super::super::{ConformanceRule, Side, ViolationLog};
+    use super::super::{ConformanceRule, LineViolations, Side};
     use super::{SchemaCheck, check_schema};
 
     fn rules(check: SchemaCheck, value: &Value) -> Vec<ConformanceRule> {
-        let mut faults = ViolationLog { line: 1, side: Side::Agent, violations: Vec::new() };
+        let mut faults = LineViolations { line: 1, side: Side::Agent, violations: Vec::new() };
         check(value, "x", &mut faults);
         faults.violations.iter().map(|fault| fault.rule).collect()
     }

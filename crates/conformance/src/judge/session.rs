@@ -8,7 +8,7 @@ use super::bounded_map::{BoundedMap, truncate_key};
 use super::calls::{JudgedCalls, UpdateCarrier, array_objects, is_absolute};
 use super::choices::SessionChoices;
 use super::methods::DRAFT_UPDATES;
-use super::{ConformanceRule, ViolationLog, escaped_excerpt, value_excerpt};
+use super::{ConformanceRule, LineViolations, escaped_excerpt, value_excerpt};
 use crate::limits::{MAX_JUDGED_CALLS, MAX_OPEN_REQUESTS};
 
 /// The judged state of a session.
@@ -83,13 +83,13 @@ impl JudgedSession {
     /// the replay or to a running turn. If the message is valid as a part of the replay or as a
     /// part of the turn, no violation is reported. Otherwise, the message is judged as a part of
     /// the replay.
-    pub(super) fn judge(
+    pub(super) fn judge_as_turn_or_replay(
         &mut self,
-        faults: &mut ViolationLog,
-        judge: impl Fn(&mut Self, &mut ViolationLog),
+        faults: &mut LineViolations,
+        judge: impl Fn(&mut Self, &mut LineViolations),
     ) {
         let Some(mut earlier) = self.earlier.take() else { return judge(self, faults) };
-        let empty = || ViolationLog { violations: Vec::new(), ..*faults };
+        let empty = || LineViolations { violations: Vec::new(), ..*faults };
         let (mut of_turn, mut of_replay) = (empty(), empty());
         judge(&mut earlier, &mut of_turn);
         judge(self, &mut of_replay);
@@ -129,12 +129,17 @@ impl JudgedSession {
     }
 
     /// Updates the modes and options from a response.
-    pub(super) fn update_choices(&mut self, result: &Value, faults: &mut ViolationLog) {
+    pub(super) fn update_choices(&mut self, result: &Value, faults: &mut LineViolations) {
         self.choices.update_offered(result, faults);
     }
 
     /// Judges a mode or an option that the client sets.
-    pub(super) fn check_choice(&mut self, method: &str, params: &Value, faults: &mut ViolationLog) {
+    pub(super) fn check_set_mode_or_option(
+        &mut self,
+        method: &str,
+        params: &Value,
+        faults: &mut LineViolations,
+    ) {
         match method {
             "session/set_mode" => self.choices.check_mode(&params["modeId"], faults),
             _ => self.choices.check_set_config_option(params, faults),
@@ -142,7 +147,7 @@ impl JudgedSession {
     }
 
     /// Judges the response to `session/close`.
-    pub(super) fn judge_close(&mut self, faults: &mut ViolationLog) {
+    pub(super) fn judge_close_response(&mut self, faults: &mut LineViolations) {
         self.phase = SessionPhase::Closed;
         if !self.prompts.is_empty() {
             faults.report_violation(
@@ -180,7 +185,7 @@ impl JudgedSession {
         &mut self,
         id: &Value,
         result: Option<&Value>,
-        faults: &mut ViolationLog,
+        faults: &mut LineViolations,
     ) {
         let at = self.prompts.iter().position(|prompt| prompt.id == *id);
         let Some((at, prompt)) = at.and_then(|at| Some((at, self.prompts.remove(at)?))) else {
@@ -215,7 +220,7 @@ impl JudgedSession {
     }
 
     /// Judges a `session/update`.
-    pub(super) fn judge_update(&mut self, update: &Value, faults: &mut ViolationLog) {
+    pub(super) fn judge_update(&mut self, update: &Value, faults: &mut LineViolations) {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         match self.phase {
             SessionPhase::Closed => {
@@ -259,7 +264,7 @@ impl JudgedSession {
     }
 
     /// Judges a permission request.
-    pub(super) fn judge_permission_request(&mut self, params: &Value, faults: &mut ViolationLog) {
+    pub(super) fn judge_permission_request(&mut self, params: &Value, faults: &mut LineViolations) {
         if self.phase == SessionPhase::Closed {
             return faults.report_violation(ConformanceRule::AfterClose, "its session is closed");
         }
@@ -300,7 +305,7 @@ impl JudgedSession {
     }
 
     /// Records a terminal that the client created.
-    pub(super) fn add_client_terminal(&mut self, id: &str, faults: &mut ViolationLog) {
+    pub(super) fn add_client_terminal(&mut self, id: &str, faults: &mut LineViolations) {
         if self.terminals.insert(id, TerminalPhase::RunByClient).is_some() {
             let text = format!("the terminal {} was opened before", escaped_excerpt(id));
             faults.report_violation(ConformanceRule::TerminalTwice, text);
@@ -312,7 +317,7 @@ impl JudgedSession {
         &mut self,
         method: &str,
         id: &str,
-        faults: &mut ViolationLog,
+        faults: &mut LineViolations,
     ) {
         let may_be_removed = self.terminals.has_removed();
         match self.terminals.get_mut(id) {
@@ -337,7 +342,7 @@ impl JudgedSession {
     }
 
     /// Judges the events of the `_meta.terminal_*` convention.
-    fn judge_terminal_events(&mut self, update: &Value, faults: &mut ViolationLog) {
+    fn judge_terminal_events(&mut self, update: &Value, faults: &mut LineViolations) {
         let call = update["toolCallId"].as_str().unwrap_or_default();
         let id = |event: &str| update["_meta"][event]["terminal_id"].as_str();
         if let Some(id) = id("terminal_info") {
@@ -375,7 +380,7 @@ impl JudgedSession {
     }
 
     /// Checks the terminals that an update shows.
-    fn check_shown_terminals(&self, update: &Value, faults: &mut ViolationLog) {
+    fn check_shown_terminals(&self, update: &Value, faults: &mut LineViolations) {
         let shown =
             array_objects(&update["content"]).filter_map(|item| item["terminalId"].as_str());
         for id in shown {
@@ -392,7 +397,7 @@ impl JudgedSession {
     }
 
     /// Judges a plan. Each update of a plan contains the complete plan.
-    fn judge_plan(&mut self, entries: &Value, faults: &mut ViolationLog) {
+    fn judge_plan(&mut self, entries: &Value, faults: &mut LineViolations) {
         let text = |entry: &Value| entry["content"].as_str().unwrap_or_default().to_owned();
         if array_objects(entries).any(|entry| text(entry).trim().is_empty()) {
             faults.report_violation(ConformanceRule::PlanEntry, "an entry of the plan is empty");
@@ -414,7 +419,7 @@ impl JudgedSession {
 }
 
 /// Checks a path in the parameters of a request.
-pub(super) fn check_path_param(params: &Value, name: &str, faults: &mut ViolationLog) {
+pub(super) fn check_path_param(params: &Value, name: &str, faults: &mut LineViolations) {
     if let Some(path) = params[name].as_str().filter(|path| !is_absolute(path)) {
         faults.report_violation(
             ConformanceRule::RelativePath,

@@ -14,7 +14,7 @@ use super::capabilities;
 use super::methods::{self, CANCEL_REQUEST, DRAFT_UPDATES, ProtocolMethod};
 use super::requests::{AskedPermission, OpenJsonRpcRequest, RequestLog};
 use super::session::{JudgedSession, check_path_param};
-use super::{ConformanceRule, RuleViolation, Side, ViolationLog, escaped_excerpt, value_excerpt};
+use super::{ConformanceRule, LineViolations, RuleViolation, Side, escaped_excerpt, value_excerpt};
 use crate::limits::{
     MAX_AGENT_LINE_BYTES, MAX_JUDGED_OPTIONS, MAX_JUDGED_SESSIONS, MAX_STREAMED_UPDATE_BYTES,
 };
@@ -28,7 +28,7 @@ pub struct TranscriptJudge {
     client_capabilities: Value,
     agent_capabilities: Value,
     handshake: HandshakePhase,
-    faults: ViolationLog,
+    faults: LineViolations,
 }
 
 /// The progress of the handshake.
@@ -52,18 +52,18 @@ impl TranscriptJudge {
             client_capabilities: Value::Null,
             agent_capabilities: Value::Null,
             handshake: HandshakePhase::NotStarted,
-            faults: ViolationLog { line: 0, side: Side::Agent, violations: Vec::new() },
+            faults: LineViolations { line: 0, side: Side::Agent, violations: Vec::new() },
         }
     }
 
     /// Judges the next line of a file, with or without its direction; returns its violations.
     pub fn judge_line(&mut self, line: &[u8]) -> Vec<RuleViolation> {
-        self.judge_bytes(None, line)
+        self.judge_line_with_optional_side(None, line)
     }
 
     /// Judges the next raw line that a side sent; returns its violations.
     pub fn judge_line_of_side(&mut self, side: Side, line: &[u8]) -> Vec<RuleViolation> {
-        self.judge_bytes(Some(side), line)
+        self.judge_line_with_optional_side(Some(side), line)
     }
 
     /// Judges the lines of a file, with or without their directions, and its end. `found` is called
@@ -83,7 +83,7 @@ impl TranscriptJudge {
                 self.judge_line(&line)
             } else {
                 input.skip_until(b'\n')?;
-                self.report_long_line()
+                self.report_unjudged_long_line()
             };
             faults.iter().for_each(&mut found);
             count += u64::from(!line.trim_ascii().is_empty());
@@ -94,7 +94,7 @@ impl TranscriptJudge {
     }
 
     /// Reports a line that is too long to be read.
-    fn report_long_line(&mut self) -> Vec<RuleViolation> {
+    fn report_unjudged_long_line(&mut self) -> Vec<RuleViolation> {
         self.faults.line += 1;
         self.faults.side = Side::Agent;
         self.faults.report_violation(
@@ -122,7 +122,11 @@ impl TranscriptJudge {
         std::mem::take(&mut self.faults.violations)
     }
 
-    fn judge_bytes(&mut self, side: Option<Side>, line: &[u8]) -> Vec<RuleViolation> {
+    fn judge_line_with_optional_side(
+        &mut self,
+        side: Option<Side>,
+        line: &[u8],
+    ) -> Vec<RuleViolation> {
         self.faults.line += 1;
         self.faults.side = side.unwrap_or(Side::Agent);
         let line = line.trim_ascii();
@@ -192,7 +196,7 @@ impl TranscriptJudge {
             );
         }
         let is_sound = self.faults.violations.len() == found;
-        let is_streamed = is_streamed(&message);
+        let is_streamed = is_intermediate_update(&message);
         match message.remove("method") {
             Some(Value::String(name)) => {
                 self.judge_request_or_notification(side, &name, &message, is_sound);
@@ -266,7 +270,7 @@ impl TranscriptJudge {
     }
 
     fn record_request(&mut self, sender: Side, id: &Value, asked: OpenJsonRpcRequest) {
-        if self.requests(sender).find_oldest(id).is_some() {
+        if self.requests(sender).find_oldest_with_id(id).is_some() {
             self.faults.report_violation(
                 ConformanceRule::IdReused,
                 format!("{} is not answered yet", value_excerpt(id)),
@@ -278,7 +282,9 @@ impl TranscriptJudge {
             self.faults
                 .report_violation(ConformanceRule::NotJudged, "too many unanswered requests");
         } else if let Some(session) = session.and_then(|id| self.sessions.get_mut(&id)) {
-            session.judge(&mut self.faults, |session, _| session.record_extension_request());
+            session.judge_as_turn_or_replay(&mut self.faults, |session, _| {
+                session.record_extension_request();
+            });
         }
     }
 
@@ -293,7 +299,7 @@ impl TranscriptJudge {
             return method.map(|method| method.side);
         }
         let is_asked_by =
-            |requests: &RequestLog| requests.find_oldest(&params["requestId"]).is_some();
+            |requests: &RequestLog| requests.find_oldest_with_id(&params["requestId"]).is_some();
         let only_agent = is_asked_by(&self.agent) && !is_asked_by(&self.client);
         Some(if only_agent { Side::Agent } else { Side::Client })
     }
@@ -383,10 +389,10 @@ impl TranscriptJudge {
             }
             _ => {}
         }
-        self.apply_to_session(name, id, params);
+        self.judge_in_session(name, id, params);
     }
 
-    fn apply_to_session(&mut self, name: &str, id: Option<&Value>, params: &Value) {
+    fn judge_in_session(&mut self, name: &str, id: Option<&Value>, params: &Value) {
         let Some(session_id) = session_id(params) else { return };
         let faults = &mut self.faults;
         let Some(session) = self.sessions.get_mut(session_id) else {
@@ -399,11 +405,11 @@ impl TranscriptJudge {
             return;
         };
         let terminal = params["terminalId"].as_str();
-        session.judge(faults, |session, faults| match (name, id, terminal) {
+        session.judge_as_turn_or_replay(faults, |session, faults| match (name, id, terminal) {
             ("session/prompt", Some(id), _) => session.record_prompt(id),
             ("session/cancel", ..) => session.record_cancel(),
             ("session/set_mode" | "session/set_config_option", ..) => {
-                session.check_choice(name, params, faults);
+                session.check_set_mode_or_option(name, params, faults);
             }
             ("session/update", ..) => session.judge_update(&params["update"], faults),
             ("session/request_permission", ..) => session.judge_permission_request(params, faults),
@@ -465,7 +471,7 @@ fn side_of_direction(value: &Value) -> Option<Side> {
 
 /// Returns whether a message is a streamed update, i.e. whether the stricter limit of size applies.
 /// First and final reports of a call, and responses, may be larger.
-fn is_streamed(message: &JsonObject) -> bool {
+fn is_intermediate_update(message: &JsonObject) -> bool {
     let update = message.get("params").map_or(&Value::Null, |params| &params["update"]);
     let is_final = matches!(update["status"].as_str(), Some("completed" | "failed"));
     update["sessionUpdate"].is_string() && update["sessionUpdate"] != "tool_call" && !is_final

@@ -113,9 +113,9 @@ async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Agen
 #[tokio::test]
 async fn the_number_of_waiting_prompts_can_be_set() -> Result<(), AgentTestError> {
     let changes: [(BuilderChange, usize); 3] = [
-        (|builder| builder.with_waiting_prompts(0), 0),
-        (|builder| builder.with_waiting_prompts(2), 2),
-        (|builder| builder.with_waiting_prompts(usize::MAX), 64),
+        (|builder| builder.with_max_waiting_prompts(0), 0),
+        (|builder| builder.with_max_waiting_prompts(2), 2),
+        (|builder| builder.with_max_waiting_prompts(usize::MAX), 64),
     ];
     for (change, waiting) in changes {
         let mut agent = start_with(PermissionReply::NoReply, change).await?;
@@ -147,7 +147,7 @@ fn agent_with_late_drop() -> impl ConnectTo<Client> {
     let (sessions, (open, opened)) = (ClientSessions::default(), mpsc::channel());
     let (new, prompted, opened) = (sessions.clone(), sessions.clone(), Mutex::new(Some(opened)));
     sessions
-        .agent_builder(Duration::from_secs(1))
+        .agent_builder_with_cancel_close(Duration::from_secs(1))
         .on_receive_request(
             async |request: InitializeRequest, responder, _| {
                 responder.respond(InitializeResponse::new(request.protocol_version))
@@ -157,7 +157,7 @@ fn agent_with_late_drop() -> impl ConnectTo<Client> {
         .on_receive_request(
             async move |request: NewSessionRequest, responder, client| {
                 let session = new.session_builder("s", Session::new(request.cwd), client);
-                new.insert(session.with_waiting_prompts(0).open());
+                new.insert(session.with_max_waiting_prompts(0).open());
                 responder.respond(NewSessionResponse::new("s"))
             },
             on_receive_request!(),

@@ -65,7 +65,7 @@ async fn a_hook_runs_after_each_answer_and_a_form_requests_the_reason() -> Resul
     let rejects = PermissionReply::Select(PermissionOptionKind::RejectOnce);
     let behaviour = ClientBehaviour::from(rejects).with_form(FormReply::Fill("use make"));
     let mut agent = start_with(behaviour, |builder| {
-        builder.handle().update(|session, _| session.enable_rejection_reason_requests());
+        builder.session_handle().update(|session, _| session.enable_rejection_reason_requests());
         builder.with_permission_answer_hook(async || {
             ANSWERS.fetch_add(1, Relaxed);
         })
@@ -89,7 +89,7 @@ async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(),
         let call = session.calls()[0];
         assert_eq!(call.status, ToolCallStatus::Completed);
         assert!(call.meta.as_ref().is_some_and(|meta| meta.contains_key("mine")), "{call:?}");
-        assert!(session.shows_line("hello"), "{call:?}");
+        assert!(session.any_call_shows_line("hello"), "{call:?}");
         assert_eq!(acp_conformance::shown_terminal_id(call).is_some(), shows_terminals);
         agent.close_input_and_wait_for_exit().await?;
         assert_eq!(agent.client.violations_by(Side::Agent), []);
@@ -127,8 +127,11 @@ async fn a_resource_of_the_client_is_released_even_if_it_arrives_late() -> Resul
         (ServiceBehaviour::Delayed(Duration::from_millis(100)), "session/cancel"),
     ] {
         let scripted = Some(ScriptedCommand::default());
-        let terminals =
-            Some(TerminalService::default().with_service(service).with_scripted_command(scripted));
+        let terminals = Some(
+            TerminalService::default()
+                .with_behaviour(service)
+                .with_script_for_every_command(scripted),
+        );
         let mut agent = start(ClientBehaviour::default().with_terminals(terminals)).await?;
         let prompt = agent.send_prompt("s", "hold").await?;
         agent.wait_until(|client| client.transcript().contains("terminal/create")).await?;
@@ -147,7 +150,7 @@ async fn a_resource_of_the_client_is_released_even_if_it_arrives_late() -> Resul
 async fn a_session_sends_no_faster_than_its_counters_allow() -> Result<(), AgentTestError> {
     // No transport updates these counters, so the session soon has no credit left to send.
     let paced = |builder: acp_connection::ClientSessionBuilder| {
-        builder.with_counters(Arc::<TransportCounters>::default())
+        builder.with_transport_counters(Arc::<TransportCounters>::default())
     };
     for (change, most) in [(paced as crate::agent::BuilderChange, 8), (|builder| builder, 24)] {
         let mut agent = start_with(PermissionReply::NoReply, change).await?;

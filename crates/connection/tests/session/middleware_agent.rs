@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use acp_conformance::{
-    AgentTestError, AgentUnderTest, ClientBehaviour, FileService, PermissionReply, ReplyTiming,
-    Side, content_text,
+    AgentTestError, AgentUnderTest, ClientBehaviour, FileService, PermissionReply,
+    PermissionReplyTiming, Side, content_text,
 };
 use acp_connection::ClientSessions;
 use acp_lifecycle::Session;
@@ -30,7 +30,12 @@ const SESSIONS: [&str; 2] = ["session1", "session2"];
 fn agent() -> impl ConnectTo<Client> {
     let time_to_end = Duration::from_secs(1);
     let sessions = ClientSessions::default();
-    sessions.prompt_agent(example::info(), time_to_end, |session| session, example::run_turn)
+    sessions.prompt_agent_builder(
+        example::info(),
+        time_to_end,
+        |session| session,
+        example::run_turn,
+    )
 }
 
 /// Starts the agent with two sessions, each with a note of two lines in its folder.
@@ -117,7 +122,8 @@ async fn foreign_tools_have_the_complete_lifecycle_of_a_call() -> Result<(), Age
 
 #[tokio::test]
 async fn an_approval_after_the_cancellation_changes_nothing() -> Result<(), AgentTestError> {
-    let behaviour = ClientBehaviour::default().with_timing(ReplyTiming::AfterCancel);
+    let behaviour =
+        ClientBehaviour::default().with_permission_reply_timing(PermissionReplyTiming::AfterCancel);
     let (mut agent, folders) = start(behaviour).await?;
     let prompt = agent.send_prompt("session1", "note").await?;
     agent.wait_until(|client| !client.permission_requests.is_empty()).await?;
@@ -151,7 +157,7 @@ async fn a_note_outside_of_the_folder_is_neither_shown_nor_changed() -> Result<(
 async fn a_session_has_the_capabilities_of_its_client() -> Result<(), AgentTestError> {
     let sessions = ClientSessions::default();
     let agent = sessions
-        .agent_builder(Duration::ZERO)
+        .agent_builder_with_cancel_close(Duration::ZERO)
         .on_receive_request(
             async |request: InitializeRequest, responder, _| {
                 responder.respond(InitializeResponse::new(request.protocol_version))

@@ -109,7 +109,7 @@ const SOURCE_LINES: &str = concat!(
     "        }\n    }\n}\n",
 );
 
-pub(crate) fn updates_of_round(stage: &mut CallBench) -> Vec<WireUpdate> {
+pub(crate) fn collect_round_updates(stage: &mut CallBench) -> Vec<WireUpdate> {
     let mut messages = Vec::new();
     stage.run_round(|update| messages.push(update));
     messages

@@ -12,13 +12,13 @@ mod call;
 use std::hint::black_box;
 use std::time::SystemTime;
 
-use call::{CALLS_PER_ROUND, CallBench, cpu_ns, median, serialised, updates_of_round};
+use call::{CALLS_PER_ROUND, CallBench, collect_round_updates, cpu_ns, median, serialised};
 use serde_json::json;
 
 fn main() {
     let rounds = call::round_count();
     let mut stage = CallBench::new(SystemTime::now);
-    let messages = updates_of_round(&mut stage);
+    let messages = collect_round_updates(&mut stage);
     let (mut whole, mut alone, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         let start = cpu_ns();

@@ -2,8 +2,8 @@
 
 use super::{CallBoard, CallEnd, Secrets, SessionConfig, TerminalPiece, Timestamp};
 use acp_types::{
-    CallEndReason, CallMeta, Content, FileChange, Operation, Progress, Status, TerminalPatch,
-    ToolCallId, ToolCallPatch, ToolKind, TurnId,
+    CallEndReason, CallMeta, Content, FileChange, FileChangeOperation, Progress, Status,
+    TerminalPatch, ToolCallId, ToolCallPatch, ToolKind, TurnId,
 };
 use serde_json::json;
 use std::time::{Duration, Instant, SystemTime};
@@ -24,7 +24,7 @@ fn board_with_call(start: Instant) -> (CallBoard, ToolCallId) {
 fn a_call_is_timed_from_its_start() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    board.start_call(&id, timestamp_at(start, 30)).unwrap();
+    board.start_or_resume_call(&id, timestamp_at(start, 30)).unwrap();
     let last = board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 75)).unwrap();
     let meta = last.meta.unwrap();
     assert_eq!((meta.queued_ms, meta.duration_ms), (Some(30), Some(45)));
@@ -43,7 +43,7 @@ fn changes_after_the_end_are_dropped_and_counted() {
     );
     assert_eq!(board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 2)), None);
     assert_eq!(board.update_call(&id, ToolCallPatch::new().with_title("later")), None);
-    assert_eq!(board.start_call(&id, timestamp_at(start, 3)), None);
+    assert_eq!(board.start_or_resume_call(&id, timestamp_at(start, 3)), None);
     let again = ToolCallPatch::for_new_call("a", "b", ToolKind::Other);
     assert_eq!(board.announce_call(&id, &"t".into(), again, timestamp_at(start, 4)), None);
     assert_eq!(
@@ -75,14 +75,14 @@ fn a_change_cannot_set_the_status_or_clear_the_title() {
 fn a_paused_call_can_resume_but_not_complete() {
     let (mut board, id) = board_with_call(Instant::now());
     let start = Instant::now();
-    assert_eq!(board.pause_call(&id), None);
-    board.start_call(&id, timestamp_at(start, 1)).unwrap();
-    assert_eq!(board.pause_call(&id).unwrap().status, Some(Status::Paused));
-    assert_eq!(board.pause_call(&id), None);
+    assert_eq!(board.mark_call_paused(&id), None);
+    board.start_or_resume_call(&id, timestamp_at(start, 1)).unwrap();
+    assert_eq!(board.mark_call_paused(&id).unwrap().status, Some(Status::Paused));
+    assert_eq!(board.mark_call_paused(&id), None);
     // Resuming a call is not a start, so the start time is unchanged.
-    let on = board.start_call(&id, timestamp_at(start, 9)).unwrap();
+    let on = board.start_or_resume_call(&id, timestamp_at(start, 9)).unwrap();
     assert_eq!((on.status, on.meta), (Some(Status::InProgress), None));
-    board.pause_call(&id).unwrap();
+    board.mark_call_paused(&id).unwrap();
     let last = board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 10)).unwrap();
     assert_eq!(last.status, Some(Status::Failed));
 }
@@ -99,7 +99,7 @@ fn an_end_states_whether_the_call_may_have_had_side_effects() {
             timestamp_at(start, 0),
         );
         if ran {
-            board.start_call(&id, timestamp_at(start, 1));
+            board.start_or_resume_call(&id, timestamp_at(start, 1));
         }
         let last = board.finish_call(&id, end, timestamp_at(start, 2)).unwrap();
         last.meta.and_then(|meta| meta.may_have_acted)
@@ -121,7 +121,7 @@ fn repeating_a_failed_call_sets_retry_of() {
         board.announce_call(&id, &"t".into(), patch, timestamp_at(start, 0)).unwrap();
         let input = ToolCallPatch::new().with_raw_input(json!({ "path": path }));
         board.update_call(&id, input).unwrap();
-        board.start_call(&id, timestamp_at(start, 1)).unwrap();
+        board.start_or_resume_call(&id, timestamp_at(start, 1)).unwrap();
         board.finish_call(&id, end, timestamp_at(start, 2)).unwrap();
         board.history().get(&id).unwrap().meta.retry_of.clone()
     };
@@ -209,7 +209,7 @@ fn an_invalid_field_is_dropped_and_counted() {
 fn content_over_its_bound_is_counted() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    board.start_call(&id, timestamp_at(start, 1));
+    board.start_or_resume_call(&id, timestamp_at(start, 1));
     for _ in 0..200 {
         board.update_call(&id, ToolCallPatch::new().with_appended_content(Content::from_text("x")));
     }
@@ -255,8 +255,8 @@ fn parents_must_be_known_and_acyclic() {
 fn a_call_starts_once_and_a_non_final_end_fails() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    board.start_call(&id, timestamp_at(start, 1)).unwrap();
-    assert_eq!(board.start_call(&id, timestamp_at(start, 2)), None);
+    board.start_or_resume_call(&id, timestamp_at(start, 1)).unwrap();
+    assert_eq!(board.start_or_resume_call(&id, timestamp_at(start, 2)), None);
     assert_eq!(board.rejected_change_counters().illegal_steps, 1);
     let paused = CallEnd { status: Status::Paused, ..CallEnd::completed() };
     let last = board.finish_call(&id, paused, timestamp_at(start, 3)).unwrap();
@@ -268,7 +268,7 @@ fn a_call_starts_once_and_a_non_final_end_fails() {
 fn a_complete_call_reports_no_losses() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    board.start_call(&id, timestamp_at(start, 1)).unwrap();
+    board.start_or_resume_call(&id, timestamp_at(start, 1)).unwrap();
     let last = board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 2)).unwrap();
     assert_eq!(last.meta.unwrap().dropped, None);
     assert_eq!((last.raw_output, last.capabilities), (None, None));
@@ -328,7 +328,7 @@ fn a_terminal_opens_and_ends_once() {
 #[test]
 fn a_call_with_an_unlisted_change_is_not_shown_in_full() {
     let (mut board, id) = board_with_call(Instant::now());
-    let mut change = FileChange::new(Operation::Modify, "/p/a");
+    let mut change = FileChange::new(FileChangeOperation::Modify, "/p/a");
     change.unlisted = (1, 1);
     board
         .update_call(&id, ToolCallPatch::new().with_appended_content(Content::Change(change)))

@@ -53,7 +53,7 @@ impl CallBoard {
         let dropped = call.cap_content(&mut patch.content, self.config.content_bytes);
         self.counters.content_dropped += dropped;
         if let Some(meta) = &mut patch.meta {
-            meaningless += self.drop_invalid_meta(id, meta);
+            meaningless += self.drop_invalid_meta_fields(id, meta);
         }
         self.counters.fields_dropped += meaningless;
         self.mark_retry(id, input, &mut patch);
@@ -80,7 +80,7 @@ impl CallBoard {
     }
 
     /// Removes invalid fields of a call's metadata, and returns how many fields it removed.
-    fn drop_invalid_meta(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
+    fn drop_invalid_meta_fields(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
         let current = self.calls.get(id).map(|call| &call.report.meta);
         let is_known = |other: &str| *id.0 != *other && self.is_id_used(&ToolCallId::new(other));
         // Keep a parent id that was accepted before, even if the parent call is no longer in the

@@ -146,12 +146,12 @@ impl CallHandle {
     }
 
     /// Reports that the running call waits for something, such as a login or a lock.
-    pub fn pause(&self) {
+    pub fn mark_paused(&self) {
         self.session.update(|session, now| session.pause_call(&self.id, now));
     }
 
     /// Reports that a paused call continues.
-    pub fn resume(&self) {
+    pub fn mark_resumed(&self) {
         self.session.update(|session, now| session.start_call(&self.id, now));
     }
 
@@ -168,7 +168,7 @@ impl CallHandle {
 
     /// Limits the remaining delay of a streamed call's first report; see
     /// [`Session::limit_first_report_delay`](crate::Session::limit_first_report_delay).
-    pub fn limit_first_report_delay(&self, wait: Duration) {
+    pub fn limit_announcement_delay(&self, wait: Duration) {
         self.session.update(|session, now| session.limit_first_report_delay(&self.id, wait, now));
     }
 
@@ -284,18 +284,19 @@ impl CallHandle {
     /// call.
     #[must_use]
     pub fn judge_effects(&self, effects: &Effects) -> Verdict {
-        self.try_judge_effects(effects).unwrap_or(Verdict::Deny)
+        self.judge_effects_with_denial_reason(effects).unwrap_or(Verdict::Deny)
     }
 
     /// Judges effects like [`judge_effects`](Self::judge_effects), and returns the reason of a
     /// denial.
-    pub(crate) fn try_judge_effects(
+    pub(crate) fn judge_effects_with_denial_reason(
         &self,
         effects: &Effects,
     ) -> Result<Verdict, UnaskedDenialReason> {
         let case = |session: &Session| session.policy_check(&self.id, effects);
-        self.session
-            .judge_and_apply(case, |session, _, judgement| session.verdict_or_denial(&judgement?))
+        self.session.judge_unlocked_then_apply(case, |session, _, judgement| {
+            session.verdict_or_denial(&judgement?)
+        })
     }
 
     /// Returns whether effects that were permitted before may happen again without another request.
@@ -304,8 +305,9 @@ impl CallHandle {
         effects: &Effects,
     ) -> Result<bool, UnaskedDenialReason> {
         let case = |session: &Session| session.policy_check(&self.id, effects);
-        self.session
-            .judge_and_apply(case, |session, _, judgement| session.is_still_permitted(&judgement?))
+        self.session.judge_unlocked_then_apply(case, |session, _, judgement| {
+            session.is_still_permitted(&judgement?)
+        })
     }
 
     /// Decides whether the running call may have further effects, e.g. connect to a host. If the
@@ -346,7 +348,7 @@ impl CallHandle {
         let approver = lock(&shared.approver).clone();
         let (outcome, mut answered) = oneshot::channel();
         let case = |session: &Session| session.policy_check(&self.id, effects);
-        let permit = self.session.judge_and_apply(case, |session, now, judgement| {
+        let permit = self.session.judge_unlocked_then_apply(case, |session, now, judgement| {
             let judgement = match judgement {
                 Ok(judgement) => judgement,
                 Err(denial) => return PermitDecision::Denied(denial),

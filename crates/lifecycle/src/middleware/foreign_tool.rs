@@ -20,7 +20,7 @@ use crate::permission::{Grant, PermissionSubject, PinnedPlan};
 pub(super) type BoxTool<'a, T, E> =
     Box<dyn FnOnce(Value) -> BoxFuture<'a, Result<T, E>> + Send + 'a>;
 
-pub(super) struct ForeignTool<'a, 'm, T, E> {
+pub(super) struct ForeignCallExecutor<'a, 'm, T, E> {
     pub(super) middleware: &'m ToolMiddleware,
     pub(super) name: &'a str,
     /// The arguments with resolved paths.
@@ -33,23 +33,23 @@ pub(super) struct ForeignTool<'a, 'm, T, E> {
     pub(super) result: &'m mut Option<T>,
 }
 
-impl<T, E> CallExecutor for ForeignTool<'_, '_, T, E>
+impl<T, E> CallExecutor for ForeignCallExecutor<'_, '_, T, E>
 where
     T: Serialize + Send,
     E: Display + Send,
 {
     type Plan = Value;
 
-    async fn preview_reads(&mut self, _: &CallHandle) -> Result<Effects, CallFailure> {
-        let args = self.args.as_ref().map_err(failed)?;
+    async fn read_effects_of_preview(&mut self, _: &CallHandle) -> Result<Effects, CallFailure> {
+        let args = self.args.as_ref().map_err(failure_from_error)?;
         Ok(match (self.middleware.previews)(self.name, args) {
-            Some(_) => self.middleware.effects_of(self.name, args).reads_for_preview(),
+            Some(_) => self.middleware.effects_of(self.name, args).to_preview_reads(),
             None => Effects::empty(),
         })
     }
 
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<Value>, CallFailure> {
-        let args = self.args.as_ref().map_err(failed)?;
+        let args = self.args.as_ref().map_err(failure_from_error)?;
         let (effects, mut patch, look) = self.middleware.preview_call(self.name, args).await?;
         // The subject contains the preview's text, so a changed preview requires another
         // permission.
@@ -93,7 +93,7 @@ where
             done = tool(args) => done,
             () = wait_for_timeout_or_forever(timeout) => return Err(timeout_failure(timeout.unwrap_or_default())),
         };
-        let value = done.map_err(|error| failed(&error))?;
+        let value = done.map_err(|error| failure_from_error(&error))?;
         let success = success_from_value(&value, |text| call.fit_text(text));
         *self.result = Some(value);
         Ok(success)
@@ -124,7 +124,7 @@ fn success_from_value(value: &impl Serialize, fit: impl FnOnce(String) -> String
     CallSuccess { text, patch: patch.with_raw_output(raw), ..CallSuccess::default() }
 }
 
-pub(super) fn failed(error: &impl ToString) -> CallFailure {
+pub(super) fn failure_from_error(error: &impl ToString) -> CallFailure {
     CallFailure::recoverable("failed", error.to_string())
 }
 

@@ -304,7 +304,7 @@ fn an_end_absorbs_only_the_last_patch_of_its_call() {
     );
     let ended = OutboxItem::ToolCall("c".into(), status_patch(Status::Failed).with_title("last"));
     assert_eq!(drain_due(&mut outbox, now), [title_item("d", "other"), ended]);
-    outbox.count_undelivered();
+    outbox.record_undelivered_item();
     let counters = OutboxCounters { enqueued: 3, merged: 1, handed_over: 2, undelivered: 1 };
     assert_eq!(outbox.counters(), counters);
 }

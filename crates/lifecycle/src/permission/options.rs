@@ -124,8 +124,9 @@ pub(crate) fn permission_options(
                 matchers.iter().map(|it| describe_matcher(it, &display, titles)).collect();
             let words = words.join(", ");
             let is_readable = (1..=MAX_OPTION_SCOPE_BYTES).contains(&words.len());
-            is_readable
-                .then(|| titles.render_with_messages(choice.message_id, &[], &[("what", words)]))
+            is_readable.then(|| {
+                titles.render_with_formatted_arguments(choice.message_id, &[], &[("what", words)])
+            })
         }
         Some(_) => None,
     };
@@ -187,7 +188,7 @@ mod tests {
         let memory = RememberedEffects::new(vec![effect]);
         let scopes = [RuleScope::Session, RuleScope::Project];
         let display = |path: &std::path::Path| path.display().to_string();
-        let titles = Titles::builtin(locale);
+        let titles = Titles::builtin_for_locale(locale);
         let options = permission_options(&memory, &Effects::empty(), &scopes, display, &titles);
         options.into_iter().map(|option| option.name).collect()
     }

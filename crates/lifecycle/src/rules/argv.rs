@@ -70,7 +70,7 @@ impl ArgvPrefix {
     }
 
     pub(super) fn deny_certainty(&self, command: &ParsedCommandLine) -> MatchCertainty {
-        command.match_denied_words(&split_loosely(&self.0.join(" ")))
+        command.denied_words_certainty(&split_loosely(&self.0.join(" ")))
     }
 }
 
@@ -111,7 +111,7 @@ impl ParsedCommandLine {
     /// returns true for a command that is too long to be parsed.
     pub(super) fn may_contain_denied(&self, denied: &str) -> bool {
         self.lowercase_words.is_none()
-            || self.match_denied_words(&split_loosely(denied)) == MatchCertainty::Yes
+            || self.denied_words_certainty(&split_loosely(denied)) == MatchCertainty::Yes
     }
 
     /// Returns whether this line may run commands that are not contained in its text. A line may
@@ -125,14 +125,14 @@ impl ParsedCommandLine {
         self.portable_line.as_ref().is_none_or(|line| is_joint(line) && runs(line))
     }
 
-    fn match_denied_words(&self, denied: &[String]) -> MatchCertainty {
+    fn denied_words_certainty(&self, denied: &[String]) -> MatchCertainty {
         let (Some(words), Some(program)) = (&self.lowercase_words, denied.first()) else {
             return MatchCertainty::Maybe;
         };
         if words.windows(denied.len()).any(|words| matches_denied_words(words, denied)) {
             MatchCertainty::Yes
         } else if self.may_run_hidden_commands()
-            || words.iter().any(|word| names_program(word, program))
+            || words.iter().any(|word| is_same_program_ignoring_path(word, program))
         {
             MatchCertainty::Maybe
         } else {
@@ -168,12 +168,12 @@ fn is_launcher_or_interpreter(program: &str) -> bool {
 
 fn matches_denied_words(words: &[String], denied: &[String]) -> bool {
     let mut pairs = words.iter().zip(denied);
-    pairs.next().is_some_and(|(word, program)| names_program(word, program))
+    pairs.next().is_some_and(|(word, program)| is_same_program_ignoring_path(word, program))
         && pairs.all(|(word, denied)| word == denied)
 }
 
 /// Returns whether a word names a program, with or without a path.
-fn names_program(word: &str, program: &str) -> bool {
+fn is_same_program_ignoring_path(word: &str, program: &str) -> bool {
     word == program || word.rsplit('/').next() == Some(program)
 }
 

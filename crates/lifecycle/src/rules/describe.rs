@@ -40,7 +40,8 @@ impl RuleScope {
     }
 }
 
-/// Describes the effects that a rule matches, in the language of `titles`. See [`Titles::builtin`].
+/// Describes the effects that a rule matches, in the language of `titles`. See
+/// [`Titles::builtin_for_locale`].
 pub(crate) fn describe_matcher(
     matcher: &Matcher,
     display: &impl Fn(&Path) -> String,
@@ -50,7 +51,7 @@ pub(crate) fn describe_matcher(
     match matcher {
         Matcher::Effect(effect) => describe_effect(effect, display, titles),
         Matcher::Tool(name) => say("what-tool", &[("tool", name.clone())]),
-        Matcher::Kind(kind) => say("what-kind", &[("kind", kind_name(*kind))]),
+        Matcher::Kind(kind) => say("what-kind", &[("kind", tool_kind_name(*kind))]),
         Matcher::Argv(prefix) => {
             let words: Vec<_> = prefix.words().iter().map(AsRef::as_ref).collect();
             say("what-commands", &[("prefix", words.join(" "))])
@@ -93,9 +94,9 @@ fn describe_effect(effect: &Effect, display: &impl Fn(&Path) -> String, titles: 
 
 /// The English messages, parsed once.
 pub(crate) static ENGLISH_TITLES: LazyLock<Arc<Titles>> =
-    LazyLock::new(|| Arc::new(Titles::builtin("en")));
+    LazyLock::new(|| Arc::new(Titles::builtin_for_locale("en")));
 
-fn kind_name(kind: acp_types::ToolKind) -> String {
+fn tool_kind_name(kind: acp_types::ToolKind) -> String {
     let word = serde_json::to_value(kind).ok();
     word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -114,7 +115,11 @@ mod tests {
         let english = keys(include_str!("../../locales/en.ftl"));
         assert_eq!(english, keys(include_str!("../../locales/de.ftl")));
         for key in english {
-            assert!(Titles::builtin("de").has(&key) && Titles::builtin("en").has(&key), "{key}");
+            assert!(
+                Titles::builtin_for_locale("de").has(&key)
+                    && Titles::builtin_for_locale("en").has(&key),
+                "{key}"
+            );
         }
     }
 }

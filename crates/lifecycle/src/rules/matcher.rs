@@ -122,8 +122,8 @@ impl Matcher {
     /// Returns whether the rule matches the call as a whole, regardless of its effects.
     pub(super) fn matches_whole_call(&self, effects: &Effects) -> bool {
         match self {
-            Self::Tool(name) => effects.tool() == Some(name),
-            Self::Kind(kind) => effects.kind() == Some(*kind),
+            Self::Tool(name) => effects.tool_name() == Some(name),
+            Self::Kind(kind) => effects.tool_kind() == Some(*kind),
             _ => false,
         }
     }
@@ -136,7 +136,7 @@ impl Matcher {
             (Self::Kind(_), Effect::Mcp { .. }) => false,
             (Self::Tool(_) | Self::Kind(_), _) => {
                 // A rule for a tool or a kind allows only effects inside the project folders.
-                self.matches_whole_call(effects) && !effects.is_outside_project(seen.effect)
+                self.matches_whole_call(effects) && !effects.is_effect_outside_project(seen.effect)
             }
             (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
             (Self::Path { access, glob }, _) => {
@@ -162,7 +162,7 @@ impl Matcher {
             (Self::Effect(effect), other) if effect == other => MatchCertainty::Yes,
             // An unknown effect may be any effect.
             (_, Effect::Unknown) => MatchCertainty::Maybe,
-            (Self::Effect(effect), _) => certainty_of_related_effect(effect, seen),
+            (Self::Effect(effect), _) => certainty_of_including_denied(effect, seen),
             (Self::Argv(prefix), _) => seen
                 .command_line
                 .as_ref()
@@ -211,7 +211,7 @@ fn is_same_mcp_tool(one: &Effect, other: &Effect) -> bool {
 /// Returns the certainty with which an effect includes the denied effect. Examples are a command
 /// that contains the denied command, and a deleted or searched folder that contains the denied
 /// file. For a possibly denied effect, the client is asked.
-fn certainty_of_related_effect(denied: &Effect, seen: &ParsedEffect<'_>) -> MatchCertainty {
+fn certainty_of_including_denied(denied: &Effect, seen: &ParsedEffect<'_>) -> MatchCertainty {
     let denied_command = match denied {
         Effect::Run { command, .. } => Some(command),
         _ => None,

@@ -15,9 +15,9 @@ use crate::limits::MAX_RULE_PATTERN_BYTES;
 /// `*` and `?` match within one path component, `**` matches any number of components, and `[ab]`
 /// and `{a,b}` match alternatives. Paths are resolved before matching, so the glob itself must not
 /// contain a symbolic link. Only a glob that matches a folder and ends in `/**` allows searching or
-/// deleting the folder. A denying rule also covers everything in a folder that the glob matches, and
-/// ignores letter case, because some file systems ignore letter case. For folders that may contain a
-/// denied file, the client is asked.
+/// deleting the folder. A denying rule also covers everything in a folder that the glob matches,
+/// and ignores letter case, because some file systems ignore letter case. For folders that may
+/// contain a denied file, the client is asked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathGlob {
@@ -173,7 +173,7 @@ impl HostPattern {
     /// address.
     pub fn parse(pattern: &str) -> Result<Self, PatternError> {
         let beneath = pattern.strip_prefix("*.");
-        let name = normalized_host(beneath.unwrap_or(pattern));
+        let name = lowercase_host_if_valid(beneath.unwrap_or(pattern));
         let is_number = |name: &String| {
             let last = name.rsplit('.').next();
             last.is_some_and(|label| label.bytes().all(|byte| byte.is_ascii_digit()))
@@ -188,14 +188,14 @@ impl HostPattern {
     }
 
     pub(super) fn allows(&self, name: &str) -> bool {
-        normalized_host(name).is_some_and(|name| match self.is_wildcard {
+        lowercase_host_if_valid(name).is_some_and(|name| match self.is_wildcard {
             true => self.matches_subdomain(&name),
             false => name == self.host,
         })
     }
 
     pub(super) fn deny_certainty(&self, name: &str) -> MatchCertainty {
-        match normalized_host(name) {
+        match lowercase_host_if_valid(name) {
             Some(name) if name == self.host => MatchCertainty::Yes,
             Some(name) if self.is_wildcard && self.matches_subdomain(&name) => MatchCertainty::Yes,
             Some(_) => MatchCertainty::No,
@@ -230,7 +230,7 @@ impl From<HostPattern> for String {
 }
 
 /// Returns a host name in lowercase, or `None` if the name is invalid.
-fn normalized_host(name: &str) -> Option<String> {
+fn lowercase_host_if_valid(name: &str) -> Option<String> {
     let is_plain = |label: &str| {
         let has_letters_only =
             label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Verdict, is_executed_or_config_beneath};
+use super::{Verdict, is_executed_or_config_path};
 use crate::effects::{Effect, Effects};
 
 /// A policy judges effects that no rule matches.
@@ -60,9 +60,9 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     }
 
     /// Judges one effect that no rule matches and that is marked as sensitive (see
-    /// [`Effects::with_sensitive_mark`](crate::Effects::with_sensitive_mark)). By default, the
+    /// [`Effects::with_high_risk_mark`](crate::Effects::with_high_risk_mark)). By default, the
     /// effect is judged like any other effect.
-    fn judge_sensitive(&self, effect: &Effect) -> Verdict {
+    fn judge_marked_sensitive(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
     }
 
@@ -84,12 +84,12 @@ pub(crate) struct PolicyVerdicts {
 impl PolicyVerdicts {
     pub(crate) fn from_policy(effects: Effects, policy: &dyn Policy) -> Self {
         let judge = |effect| {
-            if effects.is_outside_project(effect) {
+            if effects.is_effect_outside_project(effect) {
                 policy.judge_outside_project(effect)
             } else if effects.has_sandbox() && matches!(effect, Effect::Run { .. }) {
                 policy.judge_sandboxed(effect)
-            } else if effects.is_sensitive() {
-                policy.judge_sensitive(effect)
+            } else if effects.is_high_risk() {
+                policy.judge_marked_sensitive(effect)
             } else {
                 policy.judge(effect)
             }
@@ -121,8 +121,8 @@ impl Policy for AskExceptReadsPolicy {
 
 /// Allows reading, creating and changing files inside the project folders, and
 /// [sandboxed](crate::Effects::with_sandbox_mark) commands. Asks about changes of files that other
-/// programs [execute or read as configuration](is_executed_or_config_beneath), about
-/// [sensitive](crate::Effects::with_sensitive_mark) changes, and about everything else, e.g. other
+/// programs [execute or read as configuration](is_executed_or_config_path), about
+/// [sensitive](crate::Effects::with_high_risk_mark) changes, and about everything else, e.g. other
 /// commands, deletions and other paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
@@ -141,7 +141,7 @@ impl AcceptEditsPolicy {
         let is_resolved = !path.components().any(|part| part == Component::ParentDir);
         // Several project folders may contain the path. The path must be unprotected relative to
         // each of these folders.
-        let is_obeyed = |root: &PathBuf| is_executed_or_config_beneath(root, path);
+        let is_obeyed = |root: &PathBuf| is_executed_or_config_path(root, path);
         is_resolved
             && self.roots.iter().any(|root| path.starts_with(root))
             && !self.roots.iter().any(is_obeyed)
@@ -157,7 +157,7 @@ impl Policy for AcceptEditsPolicy {
         }
     }
 
-    fn judge_sensitive(&self, effect: &Effect) -> Verdict {
+    fn judge_marked_sensitive(&self, effect: &Effect) -> Verdict {
         if effect.is_read() { Verdict::Allow } else { Verdict::Ask }
     }
 
@@ -191,7 +191,7 @@ impl Policy for ReadOnlyPolicy {
 }
 
 /// Allows everything inside the project folders that no rule denies. Asks about connections to
-/// hosts, and about [sensitive](crate::Effects::with_sensitive_mark) tools of MCP servers. Use this
+/// hosts, and about [sensitive](crate::Effects::with_high_risk_mark) tools of MCP servers. Use this
 /// policy for tests, and for users who chose a permission mode that allows everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowInProjectPolicy;
@@ -206,7 +206,7 @@ impl Policy for AllowInProjectPolicy {
 
     /// A tool of an MCP server is sensitive if the server declares it as destructive, or if its
     /// definition has changed.
-    fn judge_sensitive(&self, effect: &Effect) -> Verdict {
+    fn judge_marked_sensitive(&self, effect: &Effect) -> Verdict {
         match effect {
             Effect::Mcp { .. } => Verdict::Ask,
             effect => self.judge(effect),

@@ -23,7 +23,7 @@ use names::{
 /// that only the file system shows: executable files, and files that git's configuration names.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
-    is_protected_in_folder("", path)
+    is_protected_in_folder_named("", path)
 }
 
 /// Returns whether a path inside a root is protected, with the rules of [`is_protected`]. Returns
@@ -31,16 +31,16 @@ pub fn is_protected(path: &Path) -> bool {
 /// root is only considered for files directly in the root, e.g. for `workflows` if the root is
 /// `.github`.
 #[must_use]
-pub fn is_protected_beneath(root: &Path, path: &Path) -> bool {
+pub fn is_protected_in_root(root: &Path, path: &Path) -> bool {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
-    path.strip_prefix(root).is_ok_and(|beneath| is_protected_in_folder(&name, beneath))
+    path.strip_prefix(root).is_ok_and(|beneath| is_protected_in_folder_named(&name, beneath))
 }
 
 /// Returns whether agents follow a file as instructions, because of its name.
 #[must_use]
 pub fn is_agent_instruction_file(path: &Path) -> bool {
     let name = path.file_name().map(|name| fold_file_name(&name.to_string_lossy()));
-    name.is_some_and(|name| is_agent_instructions(&name))
+    name.is_some_and(|name| is_agent_instruction_name(&name))
 }
 
 /// Returns examples of names of files that agents follow as instructions, in lowercase. A pattern
@@ -50,27 +50,27 @@ pub fn agent_instruction_names() -> impl Iterator<Item = String> {
 }
 
 /// Returns whether other programs execute a file inside a root because of its name, or read the
-/// file as configuration. All [protected](is_protected_beneath) paths are included. Further
+/// file as configuration. All [protected](is_protected_in_root) paths are included. Further
 /// examples are build scripts and manifests, scripts that start on a click, and settings in the
 /// root itself.
 #[must_use]
-pub fn is_executed_or_config_beneath(root: &Path, path: &Path) -> bool {
+pub fn is_executed_or_config_path(root: &Path, path: &Path) -> bool {
     let Ok(beneath) = path.strip_prefix(root) else { return false };
     let name = beneath.file_name().map(|name| fold_file_name(&name.to_string_lossy()));
     let is_first = beneath.iter().count() == 1;
     let first = beneath.iter().next().map(|name| fold_file_name(&name.to_string_lossy()));
     let is_built =
         |first: String| BUILD_OUTPUT_FOLDERS.contains(&&*first) || first.starts_with("cmake-build");
-    is_protected_beneath(root, path)
-        || name.is_some_and(|name| is_executed_or_config_file(&name, is_first))
+    is_protected_in_root(root, path)
+        || name.is_some_and(|name| is_executed_or_config_name(&name, is_first))
         || !is_first && first.is_some_and(is_built)
 }
 
-fn is_protected_in_folder(folder: &str, path: &Path) -> bool {
+fn is_protected_in_folder_named(folder: &str, path: &Path) -> bool {
     let names: Vec<_> = path.iter().map(|name| fold_file_name(&name.to_string_lossy())).collect();
     let above = iter::once(fold_file_name(folder)).chain(names.iter().cloned());
     let leads_through = above.zip(&names).any(|(above, name)| is_protected_tree(&above, name));
-    leads_through || names.last().is_some_and(|name| is_agent_instructions(name))
+    leads_through || names.last().is_some_and(|name| is_agent_instruction_name(name))
 }
 
 /// Folds a name, so that two names become equal if any common file system treats them as the same
@@ -88,7 +88,7 @@ fn fold_file_name(name: &str) -> String {
 /// Returns whether a file or folder with this name is protected. The content of a protected folder
 /// is protected too. `folder` is the name of the parent folder.
 fn is_protected_tree(folder: &str, name: &str) -> bool {
-    is_sensitive_dotfile(name)
+    is_dotfile_except_harmless(name)
         || PROTECTED_FOLDERS.contains(&name)
         || PROTECTED_FOLDER_SUFFIXES.iter().any(|end| name.ends_with(end))
         || PROTECTED_IN_FOLDER.contains(&(folder, name))
@@ -96,18 +96,18 @@ fn is_protected_tree(folder: &str, name: &str) -> bool {
 
 /// Returns whether programs execute a file because of its name, or read the file as configuration.
 /// `is_first` states that the file is directly in a root.
-fn is_executed_or_config_file(name: &str, is_first: bool) -> bool {
+fn is_executed_or_config_name(name: &str, is_first: bool) -> bool {
     EXECUTED_FILE_NAMES.contains(&name)
         || EXECUTED_FILE_PREFIXES.iter().any(|beginning| name.starts_with(beginning))
         || EXECUTED_FILE_SUFFIXES.iter().any(|end| name.len() > end.len() && name.ends_with(end))
         || is_build_script(name)
         || is_tool_config_file(name)
-        || is_first && is_config_file(name)
+        || is_first && has_config_extension(name)
 }
 
 /// Returns whether a program may run or trust a dotfile. All dotfiles count as sensitive, except
 /// the dotfiles in [`HARMLESS_DOTFILES`].
-fn is_sensitive_dotfile(name: &str) -> bool {
+fn is_dotfile_except_harmless(name: &str) -> bool {
     let second = name.strip_prefix('.').and_then(|rest| rest.chars().next());
     second.is_some_and(|letter| letter != '.') && !HARMLESS_DOTFILES.contains(&name)
 }
@@ -200,7 +200,7 @@ fn is_tool_config_file(name: &str) -> bool {
 
 /// Returns whether a name is an instruction file that agents follow, e.g. AGENTS.md or
 /// CLAUDE.local.md.
-fn is_agent_instructions(name: &str) -> bool {
+fn is_agent_instruction_name(name: &str) -> bool {
     let (stem, end) = name.split_once('.').unwrap_or((name, ""));
     let is_text = end.ends_with("md") || end.ends_with("mdc");
     let is_one = AGENT_INSTRUCTION_STEMS.contains(&stem) || stem.ends_with("-instructions");
@@ -234,7 +234,7 @@ const AGENT_INSTRUCTION_STEMS: &[&str] = &[
 
 /// Returns whether a name is a configuration file. Tools search the project folder for their
 /// configuration files.
-fn is_config_file(name: &str) -> bool {
+fn has_config_extension(name: &str) -> bool {
     const CONFIG_EXTENSIONS: &[&str] = &[
         ".cfg",
         ".conf",
@@ -259,7 +259,7 @@ fn is_config_file(name: &str) -> bool {
 mod tests {
     use super::{
         EXECUTED_FILE_NAMES, EXECUTED_FILE_PREFIXES, EXECUTED_FILE_SUFFIXES, PROTECTED_FOLDERS,
-        PROTECTED_IN_FOLDER, is_executed_or_config_beneath, is_protected, is_protected_beneath,
+        PROTECTED_IN_FOLDER, is_executed_or_config_path, is_protected, is_protected_in_root,
     };
     use std::path::Path;
 
@@ -283,7 +283,7 @@ mod tests {
                 [name.clone(), name.to_uppercase(), hidden, alike, ignored, stream, dot, space]
             {
                 let obeyed = |path: &str| {
-                    is_executed_or_config_beneath(Path::new("/p"), &Path::new("/p").join(path))
+                    is_executed_or_config_path(Path::new("/p"), &Path::new("/p").join(path))
                 };
                 assert!(obeyed(&written) && obeyed(&format!("a/b/{written}")), "{written:?}");
                 let beneath = format!("{written}/x/y");
@@ -308,7 +308,7 @@ mod tests {
             ("/", "/.git/config", true),
             ("/repo", "/other/.git/config", false),
         ] {
-            let is_one = is_protected_beneath(Path::new(root), Path::new(path));
+            let is_one = is_protected_in_root(Path::new(root), Path::new(path));
             assert_eq!(is_one, expected, "{path} in {root}");
         }
     }
@@ -335,7 +335,7 @@ mod tests {
             "app.toml",
         ] {
             assert!(
-                is_executed_or_config_beneath(Path::new("/p"), &Path::new("/p").join(path)),
+                is_executed_or_config_path(Path::new("/p"), &Path::new("/p").join(path)),
                 "{path}"
             );
         }
@@ -366,7 +366,7 @@ mod tests {
             "LICENSE",
         ] {
             let path = Path::new("/p").join(path);
-            assert!(!is_executed_or_config_beneath(Path::new("/p"), &path), "{path:?}");
+            assert!(!is_executed_or_config_path(Path::new("/p"), &path), "{path:?}");
         }
     }
 }

@@ -97,10 +97,13 @@ fn effects_outside_of_the_roots_are_asked_about_unless_a_rule_names_them() {
     let is_outside = |path: &Path| !path.starts_with("/p");
     for effect in [read, write] {
         let inside = Effect::Read("/p/a".into());
-        let both =
-            Effects::from_iter([inside.clone(), effect.clone()]).with_outside_paths(is_outside);
+        let both = Effects::from_iter([inside.clone(), effect.clone()])
+            .with_outside_path_marks(is_outside);
         let effects = both.with_tool("tool", ToolKind::Execute);
-        assert!(effects.is_outside_project(&effect) && !effects.is_outside_project(&inside));
+        assert!(
+            effects.is_effect_outside_project(&effect)
+                && !effects.is_effect_outside_project(&inside)
+        );
         let judge =
             |matcher: Matcher, policy| rules([rule(Allow, matcher)]).judge_call(&effects, policy);
         for (policy, expected) in policies {
@@ -176,7 +179,7 @@ fn rule_numbers_are_never_reused() {
     let numbers =
         |rules: &Rules| rules.iter_numbered().map(|(number, _)| number).collect::<Vec<_>>();
     assert_eq!(numbers(&rules), [1, 2, 3]);
-    assert!(rules.revoke(&of("b")) && rules.revoke(&of("c")));
+    assert!(rules.remove_rule(&of("b")) && rules.remove_rule(&of("c")));
     assert!(rules.add_rule(of("b")));
     assert_eq!(numbers(&rules), [1, 4]);
 }

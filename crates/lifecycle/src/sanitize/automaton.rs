@@ -66,7 +66,7 @@ impl Automaton {
     /// Finds all strings in a text that may have been truncated. A prefix of a string also matches
     /// if the prefix is longer than `shown` bytes and is followed by a truncation mark. A
     /// truncation mark is `…`, or a line that states how much is omitted.
-    pub(super) fn find_in_truncated(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
+    pub(super) fn find_whole_or_truncated(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.bytes().enumerate() {
             let depth = self.node(at).depth as usize;

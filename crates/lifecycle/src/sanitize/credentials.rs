@@ -73,12 +73,12 @@ fn unfinished_credential_bytes(text: &str) -> usize {
         let is_within = rest.ends_with(is_word);
         ended > words || ended == words && !is_within
     };
-    let header = word_ends(line, "authorization", 8).last().filter(|end| {
+    let header = end_positions_of_word(line, "authorization", 8).last().filter(|end| {
         let rest = line[*end..].trim_start_matches(['"', '\'', '\\', ' ']);
         rest.is_empty() || rest.strip_prefix([':', '=']).is_some_and(|rest| !is_over(rest, 2))
     });
     let header = header.map(|end| end - "authorization".len());
-    let bearer = word_ends(line, "bearer", 0).last().filter(|end| {
+    let bearer = end_positions_of_word(line, "bearer", 0).last().filter(|end| {
         let rest = &line[*end..];
         rest.is_empty() || rest.starts_with(' ') && !is_over(rest, 1)
     });
@@ -104,7 +104,7 @@ fn url_credentials(text: &str) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn authorization_headers(text: &str) -> impl Iterator<Item = Range<usize>> {
-    word_ends(text, "authorization", 8).filter_map(|end| {
+    end_positions_of_word(text, "authorization", 8).filter_map(|end| {
         let rest = text[end..].trim_start_matches(['"', '\'', '\\']).trim_start();
         let rest = rest.strip_prefix([':', '='])?;
         let rest = rest.trim_start().trim_start_matches(['"', '\'', '\\']);
@@ -121,7 +121,7 @@ fn authorization_headers(text: &str) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn bearer_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
-    word_ends(text, "bearer", 0).filter_map(|end| {
+    end_positions_of_word(text, "bearer", 0).filter_map(|end| {
         let rest = text[end..].strip_prefix(' ')?.trim_start_matches(' ');
         let token = leading_token(rest);
         let is_token =
@@ -133,7 +133,7 @@ fn bearer_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Returns the ends of all occurrences of a word, ignoring case. `word` must be lowercase. The
 /// function searches for the rarest letter of `word`. `rare` is the index of this letter.
-fn word_ends<'a>(
+fn end_positions_of_word<'a>(
     text: &'a str,
     word: &'static str,
     rare: usize,

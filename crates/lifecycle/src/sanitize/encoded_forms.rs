@@ -17,8 +17,8 @@ pub(super) fn encoded_forms(secret: &str) -> BTreeSet<String> {
         forms.insert(secret.replace("\r\n", "\n").replace('\n', "\r\n"));
     }
     // Escape twice, because JSON may be nested in a JSON string and then logged.
-    let once = escaped_forms(secret);
-    forms.extend(once.iter().flat_map(|once| escaped_forms(once)));
+    let once = json_and_debug_escaped_forms(secret);
+    forms.extend(once.iter().flat_map(|once| json_and_debug_escaped_forms(once)));
     forms.extend(once);
     forms.insert(percent_encode(secret, "-._~", |byte| format!("%{byte:02X}")));
     forms.insert(percent_encode(secret, "-._~", |byte| format!("%{byte:02x}")));
@@ -36,7 +36,7 @@ pub(super) fn encoded_forms(secret: &str) -> BTreeSet<String> {
     forms
 }
 
-fn escaped_forms(text: &str) -> [String; 2] {
+fn json_and_debug_escaped_forms(text: &str) -> [String; 2] {
     let quoted = [serde_json::Value::from(text).to_string(), format!("{text:?}")];
     quoted.map(|quoted| quoted[1..quoted.len() - 1].to_owned())
 }

@@ -48,14 +48,14 @@ impl Secrets {
     /// Values under 8 bytes are ignored, because a value such as `1` or `true` occurs in ordinary
     /// text. Parts of the redaction marker are ignored too. Of the other values, at most 256 values
     /// of 32 KiB in total are used, beginning with the shortest.
-    /// [`omitted_count`](Self::omitted_count) counts the values that exceed these limits.
+    /// [`over_limit_count`](Self::over_limit_count) counts the values that exceed these limits.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        Self::default().with_all_values(values, Arc::default())
+        Self::default().with_permanent_and_temporary(values, Arc::default())
     }
 
     /// Replaces the permanent and the temporary values.
-    fn with_all_values(
+    fn with_permanent_and_temporary(
         &self,
         values: impl IntoIterator<Item = impl AsRef<str>>,
         temporary: Arc<[String]>,
@@ -80,10 +80,10 @@ impl Secrets {
 
     /// Returns a set of these secrets and further secrets, with the limits of [`new`](Self::new).
     #[must_use]
-    pub fn with_values(&self, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+    pub fn with_added_values(&self, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let values = values.into_iter().map(|value| value.as_ref().to_owned());
         let values = self.values.iter().cloned().chain(values);
-        self.with_all_values(values, self.temporary.clone())
+        self.with_permanent_and_temporary(values, self.temporary.clone())
     }
 
     /// Returns a set of these secrets and a temporary secret, e.g. an access token. If the set
@@ -91,7 +91,7 @@ impl Secrets {
     ///
     /// In addition to the values of [`new`](Self::new), at most 256 temporary values of 32 KiB in
     /// total are used, beginning with the newest. Older values are forgotten. A single value of
-    /// more than 32 KiB is ignored, and counted by [`omitted_count`](Self::omitted_count).
+    /// more than 32 KiB is ignored, and counted by [`over_limit_count`](Self::over_limit_count).
     #[must_use]
     pub fn with_temporary_value(&self, value: &str) -> Self {
         let value = value.trim();
@@ -114,14 +114,14 @@ impl Secrets {
             is_kept
         });
         temporary.truncate(kept.count());
-        self.with_all_values(&*self.values, temporary.into())
+        self.with_permanent_and_temporary(&*self.values, temporary.into())
     }
 
     /// Returns the same set after a temporary secret was replaced by a newer one. The replaced
     /// secret is still searched for, because it may be valid for a while. If the limits are
     /// reached, it is forgotten before the others.
     #[must_use]
-    pub fn with_replaced_value(&self, value: &str) -> Self {
+    pub fn with_value_marked_oldest(&self, value: &str) -> Self {
         let is_replaced = |other: &&String| **other == value.trim();
         let (replaced, others): (Vec<_>, Vec<_>) = self.temporary.iter().partition(is_replaced);
         Self { temporary: others.into_iter().chain(replaced).cloned().collect(), ..self.clone() }
@@ -135,7 +135,7 @@ impl Secrets {
 
     /// Returns the number of values that exceed the limits and are not searched for.
     #[must_use]
-    pub fn omitted_count(&self) -> usize {
+    pub fn over_limit_count(&self) -> usize {
         self.omitted + self.too_long
     }
 
@@ -156,11 +156,11 @@ impl Secrets {
     }
 
     /// Finds known secrets in a text, and the beginnings of truncated secrets.
-    pub(super) fn find_in_truncated(&self, text: &str) -> Vec<Range<usize>> {
+    pub(super) fn find_whole_or_truncated(&self, text: &str) -> Vec<Range<usize>> {
         let found = self
             .automaton
             .as_ref()
-            .map(|known| known.find_in_truncated(text, MAX_SHOWN_SECRET_BYTES));
+            .map(|known| known.find_whole_or_truncated(text, MAX_SHOWN_SECRET_BYTES));
         found.unwrap_or_default()
     }
 
@@ -197,9 +197,12 @@ mod tests {
 
     #[test]
     fn with_values_adds_secrets_to_the_known_secrets() {
-        let secrets = Secrets::new(["12345678"]).with_values(["abcdefgh", "true"]);
+        let secrets = Secrets::new(["12345678"]).with_added_values(["abcdefgh", "true"]);
         assert_eq!(secrets.redact("12345678 abcdefgh true"), "[redacted] [redacted] true");
-        assert_eq!(Secrets::default().with_values(["abcdefgh"]).redact("abcdefgh"), "[redacted]");
+        assert_eq!(
+            Secrets::default().with_added_values(["abcdefgh"]).redact("abcdefgh"),
+            "[redacted]"
+        );
     }
 
     #[test]
@@ -207,11 +210,11 @@ mod tests {
         let many: Vec<_> = (0..300).map(|number| format!("secret-{number}")).collect();
         let secrets = Secrets::new(&many);
         assert_eq!(
-            (secrets.omitted_count(), secrets.redact("secret-9!").into_owned()),
+            (secrets.over_limit_count(), secrets.redact("secret-9!").into_owned()),
             (44, "[redacted]!".to_owned())
         );
         let long = "x".repeat(40_000);
-        assert_eq!(Secrets::new(["12345678", &long]).omitted_count(), 1);
+        assert_eq!(Secrets::new(["12345678", &long]).over_limit_count(), 1);
     }
 
     /// Returns a secret of 1,500 bytes.
@@ -238,16 +241,17 @@ mod tests {
         }
         let many = (0..300).map(|number| format!("secret-{number}"));
         let many = many.fold(Secrets::default(), |all, value| all.with_temporary_value(&value));
-        assert_eq!((many.temporary.len(), many.omitted_count()), (256, 0));
-        let with_long = secrets.with_temporary_value(&"x".repeat(40_000)).with_values(["12345678"]);
-        assert_eq!((with_long.temporary.len(), with_long.omitted_count()), (21, 1));
+        assert_eq!((many.temporary.len(), many.over_limit_count()), (256, 0));
+        let with_long =
+            secrets.with_temporary_value(&"x".repeat(40_000)).with_added_values(["12345678"]);
+        assert_eq!((with_long.temporary.len(), with_long.over_limit_count()), (21, 1));
     }
 
     #[test]
     fn a_replaced_secret_is_forgotten_first() {
         let tokens = (0..21).map(token);
         let all = tokens.fold(Secrets::default(), |all, value| all.with_temporary_value(&value));
-        let replaced = all.with_replaced_value(&token(20)).with_replaced_value("unknown");
+        let replaced = all.with_value_marked_oldest(&token(20)).with_value_marked_oldest("unknown");
         assert_eq!(replaced.redact(&token(20)), "[redacted]");
         let next = replaced.with_temporary_value(&token(21));
         for (number, is_hidden) in [(0, true), (20, false), (21, true)] {

@@ -90,7 +90,7 @@ impl StreamRedactor {
                 out.extend_from_slice(REDACTION_MARKER.as_bytes());
             }
             // Keep escape sequences, so that colors end where intended.
-            out.extend_from_slice(&strip_escapes::only_escapes(rest));
+            out.extend_from_slice(&strip_escapes::extract_escapes(rest));
         }
         self.shown_bytes = self.buffer.len();
         out

@@ -70,7 +70,7 @@ pub(super) fn merge_ranges(one: Vec<Range<usize>>, other: Vec<Range<usize>>) -> 
 }
 
 /// Returns only the escape sequences of a text.
-pub(super) fn only_escapes(text: &[u8]) -> Vec<u8> {
+pub(super) fn extract_escapes(text: &[u8]) -> Vec<u8> {
     let Some(places) = strip_escapes(text).positions else { return Vec::new() };
     let mut places = places.into_iter().peekable();
     let is_hidden = |(at, byte): (usize, &u8)| places.next_if_eq(&at).is_none().then_some(*byte);

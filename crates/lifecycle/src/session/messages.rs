@@ -39,7 +39,7 @@ impl Session {
 
     /// Sends a part of the session's state. If several parts of the same kind wait, only the newest
     /// part is sent.
-    pub fn send_state(&mut self, mut state: SessionStatePart, now: Timestamp) {
+    pub fn send_state_part(&mut self, mut state: SessionStatePart, now: Timestamp) {
         if Redactor::new(self.secrets()).redact_state(&mut state) {
             self.enqueue_after_messages(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
         }

@@ -77,7 +77,7 @@ pub struct PermissionRequest {
     pub call: ToolCallId,
     /// The options that the client may select.
     pub options: Vec<PermissionOption>,
-    stage: RequestStage,
+    stage: PendingQuestionKind,
     effects: Effects,
     /// The effects that a remembered answer covers. A remembered answer covers exactly the effects
     /// that the options name.
@@ -91,7 +91,7 @@ pub struct PermissionRequest {
 
 /// The question that is sent to the client: permission, or the reason of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RequestStage {
+enum PendingQuestionKind {
     Permission,
     RejectionReason,
 }
@@ -113,7 +113,7 @@ impl PermissionRequest {
     /// person's approval. At most 256 files are returned. A note in the call names at most 12 of
     /// these files.
     #[must_use]
-    pub fn unreviewed_files(&self) -> &[PathBuf] {
+    pub fn unreviewed_changed_files(&self) -> &[PathBuf] {
         &self.unreviewed_files
     }
 }
@@ -153,18 +153,18 @@ impl PolicyCheck {
 impl SessionPermissions {
     /// Returns the total number of ended requests.
     #[cfg(feature = "tokio")]
-    pub(super) fn ended_requests(&self) -> u64 {
+    pub(super) fn ended_request_count(&self) -> u64 {
         self.last_request - self.requests.len() as u64
     }
 
     /// Returns whether a permission request for the call waits for its answer.
-    pub(super) fn awaits_permission(&self, id: &ToolCallId) -> bool {
+    pub(super) fn is_call_awaiting_permission(&self, id: &ToolCallId) -> bool {
         self.requests.values().any(|request| request.call == *id)
     }
 
     /// Formats a note in the language of the session.
     fn localized_note(&self, key: &str, texts: &[(&str, String)]) -> String {
-        self.titles.render_sentence(key, texts, &[])
+        self.titles.render_unescaped_with_counts(key, texts, &[])
     }
 }
 
@@ -173,19 +173,19 @@ impl Session {
     /// language is English. English is also used if the locale has no catalogue, or without the
     /// feature `titles`.
     pub fn set_locale(&mut self, locale: &str) {
-        self.permissions.titles = Arc::new(Titles::builtin(locale));
+        self.permissions.titles = Arc::new(Titles::builtin_for_locale(locale));
     }
 
     /// Returns the messages in the language of the session.
     #[cfg(feature = "tokio")]
-    pub(crate) fn titles(&self) -> Arc<Titles> {
+    pub(crate) fn localized_messages(&self) -> Arc<Titles> {
         self.permissions.titles.clone()
     }
 
     /// Sets the policy, which judges effects that no rule matches. Returns the previous policy.
     /// Dropping the previous policy may run foreign code. Callers should therefore release their
     /// lock on the session before they drop the previous policy.
-    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) -> Arc<dyn Policy> {
+    pub fn replace_policy(&mut self, policy: Arc<dyn Policy>) -> Arc<dyn Policy> {
         std::mem::replace(&mut self.permissions.policy, policy)
     }
 
@@ -327,7 +327,7 @@ impl Session {
         let request = PermissionRequest {
             call: id.clone(),
             options,
-            stage: RequestStage::Permission,
+            stage: PendingQuestionKind::Permission,
             effects: effects.clone(),
             memory,
             subject,
@@ -342,7 +342,7 @@ impl Session {
     /// Adds a note for the user to a call that waits for permission.
     fn append_note_to_call(&mut self, id: &ToolCallId, text: &str, now: Timestamp) {
         let note = self.board.add_note(id, text);
-        self.enqueue_call(id, note, FirstReportTiming::NotFirst, now);
+        self.enqueue_call_patch(id, note, FirstReportTiming::NotFirst, now);
     }
 
     /// Returns a request that waits for its answer.
@@ -379,7 +379,7 @@ impl Session {
         by: AnsweredBy,
         judgement: Result<PolicyVerdicts, UnaskedDenialReason>,
     ) -> Option<PermissionOutcome> {
-        let mut request = self.take_request(id, RequestStage::Permission)?;
+        let mut request = self.take_request_with_question(id, PendingQuestionKind::Permission)?;
         // Remove the request from the outbox. If the answer arrives before the request is sent, the
         // request must not be sent.
         self.outbox.remove_permission_items(id);
@@ -395,7 +395,8 @@ impl Session {
             ClientDecision::Rejected { remember: None, reason: None }
                 if is_by_client && self.permissions.asks_rejection_reason =>
             {
-                let request = PermissionRequest { stage: RequestStage::RejectionReason, ..request };
+                let request =
+                    PermissionRequest { stage: PendingQuestionKind::RejectionReason, ..request };
                 let asked = request.asked_at;
                 self.permissions.requests.insert(id, request);
                 self.enqueue_after_messages_at(
@@ -463,7 +464,7 @@ impl Session {
         id: PermissionId,
         reason: Option<&str>,
     ) -> Option<PermissionOutcome> {
-        self.take_request(id, RequestStage::RejectionReason)?;
+        self.take_request_with_question(id, PendingQuestionKind::RejectionReason)?;
         self.outbox.remove_permission_items(id);
         Some(PermissionOutcome::Rejected {
             reason: reason.and_then(permission::clean_rejection_reason),
@@ -523,10 +524,10 @@ impl Session {
         Ok(!self.may_run_unreviewed_files(judgement))
     }
 
-    fn take_request(
+    fn take_request_with_question(
         &mut self,
         id: PermissionId,
-        question: RequestStage,
+        question: PendingQuestionKind,
     ) -> Option<PermissionRequest> {
         let is_asked = |request: &&PermissionRequest| request.stage == question;
         self.permissions.requests.get(&id).filter(is_asked)?;
@@ -550,7 +551,7 @@ impl Session {
 fn analysis_error_text(why: &AnalysisError, titles: &Titles) -> String {
     let sentence = |key, texts: &[(&str, &String)]| {
         let texts: Vec<_> = texts.iter().map(|(name, text)| (*name, (*text).clone())).collect();
-        titles.render_sentence(key, &texts, &[])
+        titles.render_unescaped_with_counts(key, &texts, &[])
     };
     match why {
         AnalysisError::UnknownProgram(program) => sentence("not-known", &[("program", program)]),

@@ -23,7 +23,7 @@ impl Session {
     /// with the reason [`CallEndReason::Shutdown`]. A terminal that a client ran is shown with its
     /// last recorded output. Secrets that were not known when the document was recorded are
     /// redacted now.
-    pub fn replay(&mut self, document: SessionDocument, now: Timestamp) {
+    pub fn replay_document(&mut self, document: SessionDocument, now: Timestamp) {
         match document {
             SessionDocument::Prompt(prompt) => {
                 for block in self.redacted_prompt(prompt.blocks) {
@@ -67,15 +67,15 @@ impl Session {
         }
         let terminals = terminals.into_iter().map(|terminal| {
             let id = terminal.id.clone();
-            let (mut open, mut output) = terminal_patches(terminal);
-            Redactor::new(self.secrets()).redact_terminal(&mut open);
+            let (mut open, mut output) = terminal_open_and_end_patches(terminal);
+            Redactor::new(self.secrets()).redact_terminal_command_and_cwd(&mut open);
             output.output = self.redact_terminal_output(&output.output);
             (id, open, output)
         });
         let terminals: Vec<_> = terminals.collect();
         let report = self.redacted_report(end_cut_off_call(call));
         let id = report.id.clone();
-        if !self.board.restore(report.clone()) {
+        if !self.board.restore_ended_call(report.clone()) {
             return;
         }
         let mut outputs = Vec::new();
@@ -84,7 +84,7 @@ impl Session {
             enqueue(OutboxItem::Terminal(id.clone(), open));
             outputs.push(OutboxItem::Terminal(id, output));
         }
-        let (mut report, mut end) = call_patches(report);
+        let (mut report, mut end) = call_start_and_end_patches(report);
         if is_announced_without_terminals && !outputs.is_empty() {
             // In the original session, the client showed these terminals as text. Remove the
             // terminals from the first report, so that a client shows them as text again.
@@ -150,7 +150,7 @@ fn end_cut_off_call(mut call: ToolCallReport) -> ToolCallReport {
 
 /// Returns the first report of a call, and its end. The output of the call's terminals is sent
 /// between the first report and the end.
-fn call_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
+fn call_start_and_end_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
     let ToolCallReport {
         name,
         title,
@@ -176,7 +176,7 @@ fn call_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
 }
 
 /// Returns the patch that opens a terminal, and the patch that contains its output and its end.
-fn terminal_patches(terminal: TerminalReport) -> (TerminalPatch, TerminalPatch) {
+fn terminal_open_and_end_patches(terminal: TerminalReport) -> (TerminalPatch, TerminalPatch) {
     let TerminalReport { command, cwd, size, output, exit, .. } = terminal;
     let mut open = TerminalPatch::default();
     (open.command, open.cwd, open.size) = (command, cwd, size);

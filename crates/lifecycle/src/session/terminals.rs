@@ -8,8 +8,8 @@ use crate::outbox::{FirstReportTiming, OutboxItem};
 use crate::terminals::TerminalPiece;
 
 impl Session {
-    /// Opens a terminal. The terminal must be open before a call shows it. It ends at the latest with
-    /// the call that shows it, or with the call that has the same id.
+    /// Opens a terminal. The terminal must be open before a call shows it. It ends at the latest
+    /// with the call that shows it, or with the call that has the same id.
     pub fn announce_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
         let patch = self.board.open_terminal(id, patch);
         self.enqueue_terminal(id, patch, now);

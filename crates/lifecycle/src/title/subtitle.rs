@@ -17,7 +17,7 @@ pub(crate) fn join_title_and_subtitle(base: &str, subtitle: Option<&str>) -> Str
 }
 
 /// Converts a text to one short visible line. Returns `None` for blank text.
-pub(crate) fn subtitle_line(words: &str) -> Option<String> {
+pub(crate) fn text_to_subtitle_line(words: &str) -> Option<String> {
     let mut line = String::new();
     for word in words.split_whitespace() {
         if !line.is_empty() {
@@ -54,7 +54,7 @@ const MAX_COUNTED_STEPS: f64 = 9_999.0;
 
 #[cfg(test)]
 mod tests {
-    use super::{join_title_and_subtitle, progress_text, subtitle_line};
+    use super::{join_title_and_subtitle, progress_text, text_to_subtitle_line};
     use crate::limits::MAX_SUBTITLE_BYTES;
     use acp_types::Progress;
     use pretty_assertions::assert_eq;
@@ -62,7 +62,7 @@ mod tests {
     fn shown(current: f64, total: Option<f64>, message: &str) -> String {
         let message = Some(message.to_owned()).filter(|message| !message.is_empty());
         let progressed = Progress::new(current).with_total(total).with_message(message);
-        subtitle_line(&progress_text(&progressed)).unwrap_or_default()
+        text_to_subtitle_line(&progress_text(&progressed)).unwrap_or_default()
     }
 
     #[test]
@@ -92,11 +92,14 @@ mod tests {
 
     #[test]
     fn any_text_becomes_one_short_visible_line() {
-        assert_eq!(subtitle_line("a\n  b\r\n\u{2028}\tc"), Some("a b c".to_owned()));
-        assert_eq!(subtitle_line("\u{1b}[2J\u{202e}x"), Some("\\u{1b}[2J\\u{202e}x".to_owned()));
-        assert_eq!(subtitle_line(" \n\t"), None);
+        assert_eq!(text_to_subtitle_line("a\n  b\r\n\u{2028}\tc"), Some("a b c".to_owned()));
+        assert_eq!(
+            text_to_subtitle_line("\u{1b}[2J\u{202e}x"),
+            Some("\\u{1b}[2J\\u{202e}x".to_owned())
+        );
+        assert_eq!(text_to_subtitle_line(" \n\t"), None);
         for long in ["x".repeat(1_000_000), "ä ".repeat(1_000), "\u{200b}".repeat(1_000)] {
-            let line = subtitle_line(&long).unwrap();
+            let line = text_to_subtitle_line(&long).unwrap();
             assert!(line.len() <= MAX_SUBTITLE_BYTES && line.ends_with('…'), "{line}");
         }
         assert!(shown(1e300, None, "x").len() <= MAX_SUBTITLE_BYTES);

@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn english_is_the_same_with_and_without_fluent() {
-        let (plain, titles) = (Messages::new(ENGLISH_MESSAGES), Titles::builtin("en"));
+        let (plain, titles) = (Messages::new(ENGLISH_MESSAGES), Titles::builtin_for_locale("en"));
         let keys: Vec<_> =
             ENGLISH_MESSAGES.lines().filter_map(|line| line.split_once(" = ")).collect();
         assert!(keys.len() > 30, "{keys:?}");

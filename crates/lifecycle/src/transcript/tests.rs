@@ -61,7 +61,9 @@ impl Recorded {
                     self.projection.updates_for_terminal_patch(&id, &patch)
                 }
                 OutboxItem::Chunk(chunk) => vec![self.projection.update_for_chunk(&chunk)],
-                OutboxItem::Prompt(block) => vec![self.projection.prompt_block(&block)],
+                OutboxItem::Prompt(block) => {
+                    vec![self.projection.update_for_replayed_prompt_block(&block)]
+                }
                 OutboxItem::Plan(plan) => vec![self.projection.update_for_plan(&plan)],
                 OutboxItem::State(state) => vec![self.projection.update_for_state(&state)],
                 OutboxItem::PromptResponse(_) => {
@@ -91,7 +93,7 @@ impl Recorded {
                 &document,
                 self.records.iter().map(|(_, it)| it).find(|it| **it == document).unwrap()
             );
-            loaded.session.replay(document, loaded.now);
+            loaded.session.replay_document(document, loaded.now);
         }
         loaded.deliver();
         loaded
@@ -166,7 +168,7 @@ fn record_all_kinds(recorded: &mut Recorded) {
     );
     recorded.session.send_plan(Plan::default(), recorded.now);
     let usage = SessionStatePart::Usage(ContextUsage::new(1, 2));
-    recorded.session.send_state(usage, recorded.now);
+    recorded.session.send_state_part(usage, recorded.now);
     recorded.session.send_message_chunk(chunk(Role::Agent, "end"), recorded.now);
     recorded.session.end_turn(&"t1".into(), CallEndReason::Turn, recorded.now);
     recorded.deliver();
@@ -256,7 +258,7 @@ fn replayed_terminal_output_is_redacted_with_the_current_secrets() {
         let mut loaded = Session::new("/p");
         loaded.set_secrets(crate::Secrets::new([secret]));
         for (_, document) in &live.records {
-            loaded.replay(document.clone(), now);
+            loaded.replay_document(document.clone(), now);
         }
         let mut shown = TerminalReport::new("c".into());
         while let Some(item) = loaded.poll(now.monotonic) {

@@ -21,13 +21,13 @@ fn an_agent_response_is_sent_between_older_and_newer_state_and_ends_no_turn() {
         ToolCallPatch::for_new_call("x", "X", ToolKind::Other),
         now,
     );
-    session.send_state(mode("a"), now);
+    session.send_state_part(mode("a"), now);
     while session.poll(now.monotonic).is_some() {}
     // This mode is set within the update interval of the previous mode, so its update is delayed.
-    session.send_state(mode("b"), now);
+    session.send_state_part(mode("b"), now);
     assert_eq!(session.poll(now.monotonic), None);
     session.enqueue_agent_response(AgentResponseId::new(1), now);
-    session.send_state(mode("c"), now);
+    session.send_state_part(mode("c"), now);
     let mut next = || session.poll(now.monotonic);
     assert_eq!(next(), Some(OutboxItem::State(mode("b"))));
     assert_eq!(next(), Some(OutboxItem::AgentResponse(AgentResponseId::new(1))));

@@ -65,8 +65,8 @@ fn settings_are_clamped_to_their_bounds() {
     let config = SessionConfig::default();
     let largest = config.with_max_content_bytes(usize::MAX).with_max_raw_bytes(usize::MAX);
     assert_eq!(largest, config);
-    let text = config.with_max_result_text_bytes(usize::MAX);
-    assert_eq!(text, config.with_max_result_text_bytes(256 * 1024));
+    let text = config.with_max_shown_result_bytes(usize::MAX);
+    assert_eq!(text, config.with_max_shown_result_bytes(256 * 1024));
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,8 +75,8 @@ async fn result_and_error_text_is_truncated_to_its_limits() {
     let cut = |shown: usize| format!("{}… and {} more bytes", "x".repeat(shown), 4000 - shown);
     let cases = [
         (base, "x".repeat(4000)),
-        (base.with_max_result_text_bytes(10), cut(10)),
-        (base.with_max_result_text_bytes(0), cut(0)),
+        (base.with_max_shown_result_bytes(10), cut(10)),
+        (base.with_max_shown_result_bytes(0), cut(0)),
         // Two quotes and the count of omitted bytes also use a part of the content size.
         (base.with_max_content_bytes(2000), cut(2000 - 2 - cut(0).len())),
         (base.with_max_content_bytes(2 + cut(0).len()), cut(0)),

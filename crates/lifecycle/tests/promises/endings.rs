@@ -92,8 +92,8 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     }
 }
 
-/// Uses a fifth of `PROPTEST_CASES`, but at least 400 cases, because each case starts a runtime. The
-/// macro `proptest!` would restore the full number of cases.
+/// Uses a fifth of `PROPTEST_CASES`, but at least 400 cases, because each case starts a runtime.
+/// The macro `proptest!` would restore the full number of cases.
 fn config() -> ProptestConfig {
     ProptestConfig {
         cases: (ProptestConfig::default().cases / 5).max(400),

@@ -113,7 +113,7 @@ async fn a_panicking_policy_permits_nothing_and_blocks_no_call() {
     for left in 0..9 {
         let stage = Stage::new(Client::Answers("allow"));
         let policy = Arc::new(Fickle { left: left.into() });
-        stage.session.update(|session, _| session.set_policy(policy));
+        stage.session.update(|session, _| session.replace_policy(policy));
         let performed = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
         let ended = tokio::time::timeout(Duration::from_secs(60), performed).await;
         let ended = ended.unwrap_or_else(|_| panic!("{left}: it waits for ever")).unwrap();

@@ -53,7 +53,7 @@ impl CallExecutor for Chases {
         call: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
         if self.denies {
-            call.session().update(|session, _| session.set_policy(Arc::new(Denies)));
+            call.session().update(|session, _| session.replace_policy(Arc::new(Denies)));
         }
         pinned.release(grant).expect("the grant is for this");
         *self.runs.lock().unwrap() += 1;

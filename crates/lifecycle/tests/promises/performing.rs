@@ -276,7 +276,7 @@ async fn a_remembered_answer_is_not_requested_again() {
     assert_eq!(stage.perform(Act::Succeed).await.status, Status::Completed);
     stage
         .session
-        .update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskExceptReadsPolicy)));
+        .update(|session, _| session.replace_policy(Arc::new(acp_lifecycle::AskExceptReadsPolicy)));
     let again = stage.announce_as("d").unwrap();
     assert_eq!(execute_call(again, stage.tool(Act::Succeed)).await.status, Status::Completed);
 }

@@ -120,8 +120,8 @@ fn replaced_policies_and_approvers_may_use_the_session_when_dropped() {
         });
         session.set_approver(|_, _| std::future::ready(None));
         let policy = Arc::new(Uses(session.clone()));
-        session.update(|session, _| session.set_policy(policy));
-        session.update(|session, _| session.set_policy(Arc::new(AskExceptReadsPolicy)));
+        session.update(|session, _| session.replace_policy(policy));
+        session.update(|session, _| session.replace_policy(Arc::new(AskExceptReadsPolicy)));
     });
 }
 
@@ -130,7 +130,7 @@ fn a_policy_may_use_the_session() {
     in_time(async || {
         let stage = Stage::new(Client::Answers("allow"));
         let policy = Arc::new(Uses(stage.session.clone()));
-        stage.session.update(|session, _| session.set_policy(policy));
+        stage.session.update(|session, _| session.replace_policy(policy));
         let ended = execute_call(stage.announce(), stage.tool(Act::Succeed)).await;
         assert_eq!(ended.status, Status::Completed);
     });
@@ -257,7 +257,7 @@ type Next = fn(&SessionHandle) -> Arc<dyn Policy>;
 impl Policy for Replaces {
     fn judge(&self, _: &Effect) -> Verdict {
         let next = self.1(&self.0);
-        drop(self.0.update(|session, _| session.set_policy(next)));
+        drop(self.0.update(|session, _| session.replace_policy(next)));
         Verdict::Allow
     }
 }
@@ -271,7 +271,7 @@ async fn a_policy_replaced_while_it_judges_permits_nothing() {
     for next in nexts {
         let stage = Stage::new(Client::IsSilent);
         let policy = Arc::new(Replaces(stage.session.clone(), next));
-        drop(stage.session.update(|session, _| session.set_policy(policy)));
+        drop(stage.session.update(|session, _| session.replace_policy(policy)));
         let ended = execute_call(stage.announce(), stage.tool(Act::Succeed)).await;
         assert!(ended.status == Status::Failed && !stage.has_run());
     }

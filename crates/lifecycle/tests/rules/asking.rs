@@ -183,7 +183,7 @@ fn an_answer_remembers_exactly_the_effects_of_its_option() {
     // If the policy asks about reading a file, the options name the file, and the answer is
     // remembered.
     let mut stage = Stage::new();
-    stage.session.set_policy(Arc::new(AskAlwaysPolicy));
+    stage.session.replace_policy(Arc::new(AskAlwaysPolicy));
     let number = stage.asked(&Effects::from(Effect::Read("/p/r".into())));
     assert_eq!(stage.options(number)[1], "Always allow reading r in this session");
     stage.select(number, "allow_always").expect("it is answered");
@@ -247,7 +247,7 @@ fn a_turn_rule_ends_with_its_turn() {
     assert!(stage.session.add_rule(Rule::new(RuleScope::Turn, matcher, Verdict::Allow)));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     // The client withdraws a prompt that waits.
-    stage.session.withdraw_turn(&"t2".into(), stage.now);
+    stage.session.end_unstarted_turn(&"t2".into(), stage.now);
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     stage.session.end_turn(&"t0".into(), CallEndReason::Turn, stage.now);
     assert!(matches!(stage.permit(&run("a")), PermitDecision::AwaitingAnswer(_)));
@@ -280,7 +280,7 @@ fn a_denial_after_the_request_takes_precedence_over_the_answer() {
         stage.select(second, "allow"),
         Some(PermissionOutcome::Denied(UnaskedDenialReason::Rule))
     ));
-    stage.session.set_policy(Arc::new(ReadOnlyPolicy));
+    stage.session.replace_policy(Arc::new(ReadOnlyPolicy));
     assert!(matches!(
         stage.select(third, "allow_always"),
         Some(PermissionOutcome::Denied(UnaskedDenialReason::Policy))
@@ -401,7 +401,7 @@ fn notes(stage: &Stage) -> String {
 #[test]
 fn a_remembered_command_asks_again_after_unreviewed_changes() {
     let mut stage = Stage::with_store(Ok(vec![]));
-    stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
+    stage.session.replace_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     for command in ["sh scripts/check.sh", "cargo test", "git status"] {
         let number = stage.asked(&run(command));
         assert!(matches!(
@@ -427,7 +427,7 @@ fn a_remembered_command_asks_again_after_unreviewed_changes() {
     // The change was made before the last command was permitted, so the change is now reviewed.
     assert!(matches!(stage.permit(&run("sh scripts/check.sh")), PermitDecision::Granted(_)));
     // A change that was shown to the user counts as reviewed.
-    stage.session.set_policy(Arc::new(AskExceptReadsPolicy));
+    stage.session.replace_policy(Arc::new(AskExceptReadsPolicy));
     let number = stage.asked(&edit);
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     assert!(matches!(stage.permit(&run("cargo test")), PermitDecision::Granted(_)));
@@ -436,7 +436,7 @@ fn a_remembered_command_asks_again_after_unreviewed_changes() {
 #[test]
 fn an_answer_is_outdated_if_files_change_after_its_request() {
     let mut stage = Stage::new();
-    stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
+    stage.session.replace_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     let mut number = stage.asked(&run("make"));
     // The first request does not name the file, because the file has not changed yet. After the
     // second request, the file is changed again.
@@ -450,7 +450,7 @@ fn an_answer_is_outdated_if_files_change_after_its_request() {
         number = stage.asked(&run("make"));
         assert!(notes(&stage).contains("These files were changed without a question: a.rs."));
         assert_eq!(
-            stage.session.pending_permission_request(number).unwrap().unreviewed_files(),
+            stage.session.pending_permission_request(number).unwrap().unreviewed_changed_files(),
             [Path::new("/p/a.rs")]
         );
     }
@@ -460,12 +460,12 @@ fn an_answer_is_outdated_if_files_change_after_its_request() {
     assert!(matches!(stage.select(reads, "allow"), Some(PermissionOutcome::Granted(_))));
     // If a request is permitted, only the files that the request named become reviewed. Other
     // changed files stay unreviewed.
-    stage.session.set_policy(Arc::new(AllowInProjectPolicy));
+    stage.session.replace_policy(Arc::new(AllowInProjectPolicy));
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
-    stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
+    stage.session.replace_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     let number = stage.asked(&run("make"));
     assert_eq!(
-        stage.session.pending_permission_request(number).unwrap().unreviewed_files().len(),
+        stage.session.pending_permission_request(number).unwrap().unreviewed_changed_files().len(),
         2
     );
     let other = stage.asked(&run("make"));
@@ -499,7 +499,7 @@ impl Policy for Counts {
 fn a_policy_is_called_once_for_each_effect_when_a_call_is_judged() {
     let mut stage = Stage::with_store(Ok(vec![]));
     let policy = Arc::new(Counts::default());
-    stage.session.set_policy(policy.clone());
+    stage.session.replace_policy(policy.clone());
     let count = || policy.0.swap(0, Ordering::Relaxed);
     let call = Effects::from_iter([write("/p/a"), write("/p/b")]);
     let number = stage.asked(&call);

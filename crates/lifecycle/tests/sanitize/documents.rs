@@ -110,7 +110,7 @@ impl Stage {
             return;
         };
         let info = SessionInfo::new().with_title(text);
-        self.session.send_state(SessionStatePart::Info(info), now);
+        self.session.send_state_part(SessionStatePart::Info(info), now);
         self.send();
         self.session.start_call(&"c".into(), now);
     }

@@ -10,8 +10,8 @@ use acp_types::schema::v1::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, TextResourceContents,
 };
 use acp_types::{
-    CallMeta, Content, FileChange, Location, Operation, PermissionOptionKind, TerminalPatch,
-    ToolCallPatch, ToolKind,
+    CallMeta, Content, FileChange, FileChangeOperation, Location, PermissionOptionKind,
+    TerminalPatch, ToolCallPatch, ToolKind,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -155,7 +155,7 @@ fn a_redacted_secret_stays_counted_when_the_metadata_changes() {
 
 #[test]
 fn content_is_redacted_except_for_the_planned_change() {
-    let mut change = FileChange::new(Operation::Modify, "/p/a");
+    let mut change = FileChange::new(FileChangeOperation::Modify, "/p/a");
     change.old_text = Some("old 12345678\n".to_owned());
     change.new_text = Some("new 12345678\n".to_owned());
     let image = ImageContent::new("12345678", "image/png");

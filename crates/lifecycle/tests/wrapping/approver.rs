@@ -56,7 +56,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
         stage.session.set_approver(move |request, call| {
             let (effects, subject) = (request.effects(), request.subject());
             sees.lock().unwrap().push(json!({
-                "tool": subject.tool(), "kind": effects.kind(), "args": subject.args(),
+                "tool": subject.tool(), "kind": effects.tool_kind(), "args": subject.args(),
                 "title": call.title,
                 "effects": effects.iter().collect::<Vec<_>>(),
             }));
@@ -166,7 +166,7 @@ impl Scripts {
 
     fn accepting_edits(self) -> Self {
         let policy = Arc::new(AcceptEditsPolicy::new(["/p"]));
-        self.stage.session.update(|session, _| session.set_policy(policy));
+        self.stage.session.update(|session, _| session.replace_policy(policy));
         self
     }
 
@@ -184,7 +184,7 @@ impl Scripts {
         let (asked, answers) = (Asked::default(), Mutex::new(answers.into()));
         let sees = asked.clone();
         self.stage.session.set_approver(move |request, call| {
-            sees.lock().unwrap().push((request.unreviewed_files().to_vec(), texts(&call)));
+            sees.lock().unwrap().push((request.unreviewed_changed_files().to_vec(), texts(&call)));
             let answer = answers.lock().unwrap().pop_front().expect("it is asked too often");
             async { answer }
         });
@@ -257,7 +257,7 @@ async fn files_that_change_while_an_approver_decides_are_named_in_a_second_reque
     let sees = asked.clone();
     scripts.stage.session.set_approver(move |request, _| {
         let mut received = sees.lock().unwrap();
-        received.push(request.unreviewed_files().to_vec());
+        received.push(request.unreviewed_changed_files().to_vec());
         if received.len() == 1 {
             edit(&session);
         }

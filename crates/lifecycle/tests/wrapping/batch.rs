@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use acp_lifecycle::{BatchCall, Effect, Effects, Policy, ToolMiddleware, Verdict};
 use acp_types::limits::MAX_FILE_CHANGE_BYTES;
-use acp_types::{CallEndReason, Content, FileChange, Operation, Status, ToolCallPatch, ToolKind};
+use acp_types::{
+    CallEndReason, Content, FileChange, FileChangeOperation, Status, ToolCallPatch, ToolKind,
+};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -88,7 +90,7 @@ async fn no_call_of_a_batch_starts_after_its_turn_has_ended() {
 
 fn change(line: &str) -> ToolCallPatch {
     let (old_text, new_text) = (Some("old\n".to_owned()), Some(format!("{line}\n")));
-    let mut change = FileChange::new(Operation::Modify, "/p/x");
+    let mut change = FileChange::new(FileChangeOperation::Modify, "/p/x");
     change.old_text = old_text;
     change.new_text = new_text;
     ToolCallPatch::new()
@@ -116,7 +118,7 @@ async fn changes_too_large_for_a_message_are_truncated_and_allowed_only_once() {
             let line = |number| format!("line {number}, which is as long as lines are\n");
             Some((from..from + 15_000).map(line).collect::<String>())
         };
-        let mut change = FileChange::new(Operation::Modify, format!("/p/{file}"));
+        let mut change = FileChange::new(FileChangeOperation::Modify, format!("/p/{file}"));
         (change.old_text, change.new_text) = (text(0), text(20_000));
         Content::from(change)
     };
@@ -194,7 +196,9 @@ async fn look(looked: Arc<Mutex<bool>>) -> Result<ToolCallPatch, String> {
 #[tokio::test(start_paused = true)]
 async fn the_reads_of_a_preview_are_judged_before_it_starts() {
     let (stage, log) = (Stage::new(Some("reject")), Log::default());
-    stage.session.update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskAlwaysPolicy)));
+    stage
+        .session
+        .update(|session, _| session.replace_policy(Arc::new(acp_lifecycle::AskAlwaysPolicy)));
     let looked = Arc::new(Mutex::new(false));
     let looks = looked.clone();
     let tools = tools(&stage).with_previews(move |_, _| Some(look(looks.clone())));
@@ -215,7 +219,7 @@ impl Policy for AsksAboutMore {
         Verdict::Allow
     }
 
-    fn judge_sensitive(&self, _: &Effect) -> Verdict {
+    fn judge_marked_sensitive(&self, _: &Effect) -> Verdict {
         Verdict::Ask
     }
 }
@@ -228,8 +232,8 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
         (|effects| effects, (write(), 0)),
         (Effects::always_ask, (read(), 1)),
         (Effects::always_ask, (write(), 1)),
-        (Effects::with_sensitive_mark, (write(), 1)),
-        (|effects| effects.with_outside_paths(|_| true), (write(), 1)),
+        (Effects::with_high_risk_mark, (write(), 1)),
+        (|effects| effects.with_outside_path_marks(|_| true), (write(), 1)),
         (|effects| effects, (Effect::Unknown, 0)),
         (Effects::always_ask, (Effect::Unknown, 0)),
         (Effects::always_ask, (Effect::Connect("h".to_owned()), 0)),
@@ -237,7 +241,7 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
     for (mark, (effect, asked)) in cases {
         let case = format!("{:?}", mark(effect.clone().into()));
         let (stage, log) = (Stage::new(Some("reject")), Log::default());
-        stage.session.update(|session, _| session.set_policy(Arc::new(AsksAboutMore)));
+        stage.session.update(|session, _| session.replace_policy(Arc::new(AsksAboutMore)));
         let looked = Arc::new(Mutex::new(false));
         let looks = looked.clone();
         let tools = ToolMiddleware::new(stage.session.clone())
@@ -298,7 +302,7 @@ async fn a_call_is_asked_about_once_if_it_has_no_preview_or_unknown_effects() {
 #[tokio::test(start_paused = true)]
 async fn a_similar_preview_is_permitted_again() {
     let at = |path: &str| {
-        let mut change = FileChange::new(Operation::Delete, path);
+        let mut change = FileChange::new(FileChangeOperation::Delete, path);
         change.old_text = Some("old".to_owned());
         ToolCallPatch::new().with_appended_content(Content::from(change))
     };
@@ -415,7 +419,7 @@ async fn each_call_of_a_batch_previews_the_result_of_earlier_calls() {
         let old = shows.lock().unwrap().clone();
         let new = format!("{old}{}\n", args["line"].as_str().unwrap());
         let (old_text, new_text) = (Some(old), Some(new));
-        let mut change = FileChange::new(Operation::Modify, "/p/x");
+        let mut change = FileChange::new(FileChangeOperation::Modify, "/p/x");
         change.old_text = old_text;
         change.new_text = new_text;
         Some(async { Ok(ToolCallPatch::new().with_appended_content(Content::from(change))) })

@@ -39,7 +39,7 @@ async fn files_outside_of_the_sessions_folder_are_asked_about() {
 async fn marks_of_the_callback_remain() {
     let stage = Stage::new(Some("allow"));
     let marked = |name: &str, args: &Value| {
-        reads(name, args).with_outside_paths(|path| path == Path::new("/p/link"))
+        reads(name, args).with_outside_path_marks(|path| path == Path::new("/p/link"))
     };
     let tools = ToolMiddleware::new(stage.session.clone()).with_effects(marked);
     let args = json!({ "path": "/p/link" });

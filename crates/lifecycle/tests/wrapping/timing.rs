@@ -178,7 +178,7 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
         drop(tools.call(&"t".into(), name, name, json!({}), &stage.cancel, tool).await);
     }
     pass(100).await;
-    let usage = stage.session.call_usage();
+    let usage = stage.session.total_call_usage();
     let sums: Vec<_> = usage
         .tools
         .iter()
@@ -196,7 +196,7 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
     stage.session.update(|session, now| {
         session.update_call(&"t/work".into(), ToolCallPatch::new().with_title("late"), now);
     });
-    let late = stage.session.call_usage().updates;
+    let late = stage.session.total_call_usage().updates;
     assert_eq!((late.offered, late.dropped), (offered + 1, 1));
 }
 
@@ -211,7 +211,7 @@ async fn changes_after_the_end_of_a_call_are_counted_and_not_sent() {
     let tools = ToolMiddleware::new(stage.session.clone());
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, keeps).await.unwrap();
     pass(1_000).await;
-    let before = stage.session.call_usage().updates;
+    let before = stage.session.total_call_usage().updates;
     let call = late.lock().unwrap().take().unwrap();
     // There is no current call outside of a call's task.
     acp_lifecycle::report_progress(2.0, None, "late");
@@ -219,10 +219,10 @@ async fn changes_after_the_end_of_a_call_are_counted_and_not_sent() {
     call.set_subtitle(Some("late"));
     call.update(ToolCallPatch::new().with_title("Late"));
     call.append_content(Content::from_text("late"));
-    call.pause();
-    call.resume();
+    call.mark_paused();
+    call.mark_resumed();
     pass(1_000).await;
-    let after = stage.session.call_usage().updates;
+    let after = stage.session.total_call_usage().updates;
     assert_eq!((after.sent, after.dropped), (before.sent, before.dropped + 6));
     let (call, meta) = stage.shown("t/a").await;
     assert_eq!((&call["title"], &call["status"]), (&json!("x"), &json!("completed")));

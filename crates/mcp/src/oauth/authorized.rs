@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use super::discovery::shown;
+use super::discovery::escape_and_truncate;
 use super::tokens::{RefreshError, ServerLogin};
 
 /// An HTTP client with the login to one server. Clones share the login.
@@ -45,7 +45,8 @@ impl AuthorizedClient {
         &self,
         send: impl Fn(Option<String>) -> F,
     ) -> Result<T, HttpError> {
-        let token = self.login.token().await.map_err(|error| self.failed(error))?;
+        let token =
+            self.login.token().await.map_err(|error| self.http_error_from_refresh_error(error))?;
         let refused = match send(token.clone()).await {
             Err(error) if is_unauthorized(&error) => error,
             answer => return answer,
@@ -54,7 +55,11 @@ impl AuthorizedClient {
             self.login.set_login_missing();
             return Err(refused);
         };
-        let token = self.login.token_after(&token).await.map_err(|error| self.failed(error))?;
+        let token = self
+            .login
+            .token_after(&token)
+            .await
+            .map_err(|error| self.http_error_from_refresh_error(error))?;
         let answer = send(Some(token)).await;
         if answer.as_ref().is_err_and(is_unauthorized) {
             self.login.set_ended();
@@ -62,7 +67,7 @@ impl AuthorizedClient {
         answer
     }
 
-    fn failed(&self, error: RefreshError) -> HttpError {
+    fn http_error_from_refresh_error(&self, error: RefreshError) -> HttpError {
         HttpError::Auth(match error {
             RefreshError::Ended => {
                 self.login.set_ended();
@@ -84,23 +89,26 @@ fn is_unauthorized(error: &HttpError) -> bool {
 }
 
 /// Returns the message about a call that failed because of the login of a server.
-pub(crate) fn login_error_text(
+pub(crate) fn call_login_error_text(
     server: &str,
     login: &ServerLogin,
     error: &ServiceError,
 ) -> Option<String> {
-    let needs_login = || Some(format!("The server {server} cannot be used: {}.", login.need()));
+    let needs_login =
+        || Some(format!("The server {server} cannot be used: {}.", login.need_text()));
     // After the first refused request, the connection ends, and all other requests fail with other
     // errors.
     if login.has_ended() && !matches!(error, ServiceError::McpError(_)) {
         return needs_login();
     }
-    match http_error(error)? {
-        HttpError::Auth(AuthError::TokenRefreshFailed(why)) => {
-            Some(format!("The login to the server {server} cannot be renewed: {}.", shown(why)))
-        }
+    match find_http_error_cause(error)? {
+        HttpError::Auth(AuthError::TokenRefreshFailed(why)) => Some(format!(
+            "The login to the server {server} cannot be renewed: {}.",
+            escape_and_truncate(why)
+        )),
         HttpError::InsufficientScope(error) => {
-            let scope = error.required_scope.as_deref().map(shown).unwrap_or_default();
+            let scope =
+                error.required_scope.as_deref().map(escape_and_truncate).unwrap_or_default();
             Some(format!(
                 "The login to the server {server} does not cover this. Scopes that the server asks \
                  for: {scope}"
@@ -114,22 +122,22 @@ pub(crate) fn login_error_text(
 
 /// Returns the reason why a server has not started, as the end of a sentence for the user.
 pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static)) -> String {
-    match (login.refusal(), http_error(error)) {
+    match (login.refusal_text(), find_http_error_cause(error)) {
         (Some(refusal), _) => refusal,
         (None, Some(HttpError::Auth(AuthError::TokenRefreshFailed(why)))) => {
-            format!("its login cannot be renewed: {}", shown(why))
+            format!("its login cannot be renewed: {}", escape_and_truncate(why))
         }
         (None, Some(HttpError::HttpStatus(error))) => {
-            format!("it answers with {}", shown(&error.to_string()))
+            format!("it answers with {}", escape_and_truncate(&error.to_string()))
         }
         (None, Some(HttpError::Client(error))) => {
             let mut cause: &dyn Error = error;
             while let Some(source) = cause.source() {
                 cause = source;
             }
-            format!("it cannot be reached: {}", shown(&cause.to_string()))
+            format!("it cannot be reached: {}", escape_and_truncate(&cause.to_string()))
         }
-        (None, Some(error)) => shown(&error.to_string()),
+        (None, Some(error)) => escape_and_truncate(&error.to_string()),
         _ => escape_invisible(&error.to_string()),
     }
 }
@@ -138,20 +146,20 @@ pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static
 /// Returns `None` if there was no HTTP answer, or if the answer is known to have ended the
 /// MCP session.
 pub(crate) fn http_answer_text(error: &(dyn Error + 'static)) -> Option<String> {
-    match http_error(error)? {
+    match find_http_error_cause(error)? {
         HttpError::HttpStatus(error) => {
-            Some(format!("it answers with {}", shown(&error.to_string())))
+            Some(format!("it answers with {}", escape_and_truncate(&error.to_string())))
         }
         HttpError::Client(error) => Some(format!("it answers with HTTP {}", error.status()?)),
         error @ (HttpError::UnexpectedServerResponse(_)
         | HttpError::UnexpectedContentType(_)
-        | HttpError::ResponseBodyTooLarge { .. }) => Some(shown(&error.to_string())),
+        | HttpError::ResponseBodyTooLarge { .. }) => Some(escape_and_truncate(&error.to_string())),
         _ => None,
     }
 }
 
 /// Returns the HTTP error that caused an error, if there is one.
-fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError> {
+fn find_http_error_cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(found) = error.downcast_ref() {

@@ -35,7 +35,7 @@ impl CallbackListener {
     }
 
     /// Returns the address to which the browser is redirected.
-    pub(super) fn address(&self) -> &str {
+    pub(super) fn redirect_url(&self) -> &str {
         &self.address
     }
 
@@ -51,7 +51,7 @@ impl CallbackListener {
                     let Ok((stream, _)) = accepted else { continue };
                     let (address, state) = (self.address.clone(), state.clone());
                     connections.spawn(async move {
-                        timeout(CALLBACK_TIMEOUT, serve(stream, &address, &state)).await
+                        timeout(CALLBACK_TIMEOUT, answer_callback_request(stream, &address, &state)).await
                     });
                 }
                 Some(served) = connections.join_next() => {
@@ -67,7 +67,7 @@ impl CallbackListener {
 impl Callback {
     /// Parses the address to which the browser was redirected. Returns `None` if the address
     /// differs from `expected`, or if it does not contain `state`.
-    pub(super) fn parse(address: &str, expected: &str, state: &str) -> Option<Self> {
+    pub(super) fn parse_redirect_url(address: &str, expected: &str, state: &str) -> Option<Self> {
         let (address, expected) = (Url::parse(address).ok()?, Url::parse(expected).ok()?);
         let part = |name: &str| {
             let mut parts = address.query_pairs();
@@ -87,7 +87,11 @@ impl Callback {
 }
 
 /// Reads one request, and answers it.
-async fn serve(mut stream: TcpStream, address: &str, state: &str) -> Option<Callback> {
+async fn answer_callback_request(
+    mut stream: TcpStream,
+    address: &str,
+    state: &str,
+) -> Option<Callback> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if head.len() > MAX_CALLBACK_BYTES || stream.read_buf(&mut head).await.ok()? == 0 {
@@ -97,7 +101,7 @@ async fn serve(mut stream: TcpStream, address: &str, state: &str) -> Option<Call
     let head = String::from_utf8_lossy(&head);
     let target = head.strip_prefix("GET /").and_then(|rest| rest.split(' ').next());
     let requested = Url::parse(address).ok()?.join(&format!("/{}", target.unwrap_or_default()));
-    let callback = Callback::parse(requested.ok()?.as_str(), address, state);
+    let callback = Callback::parse_redirect_url(requested.ok()?.as_str(), address, state);
     // The page contains no text of the request, because any program may have sent the request.
     let (status, text) = match &callback {
         Some(Callback::Code { .. }) => {
@@ -129,7 +133,7 @@ mod tests {
     #[test]
     fn only_the_answer_to_this_login_is_accepted() {
         let expected = "http://127.0.0.1:7/callback";
-        let parse = |address: &str| match Callback::parse(address, expected, "s") {
+        let parse = |address: &str| match Callback::parse_redirect_url(address, expected, "s") {
             Some(Callback::Code { code, issuer }) => format!("{code} {issuer:?}"),
             Some(Callback::Error { error, .. }) => error,
             None => "no".to_owned(),

@@ -55,9 +55,9 @@ pub(super) async fn discover(
         is_client_refused: is_client_refused.clone(),
     });
     let manager = AuthorizationManager::new_with_oauth_http_client(base.clone(), client).await;
-    let mut manager = manager.map_err(|error| failed(&error))?;
+    let mut manager = manager.map_err(|error| login_error_from_auth_error(&error))?;
     let found = manager.resolve_metadata_from_challenge(challenge).await;
-    let found = found.map_err(|error| failed(&error))?;
+    let found = found.map_err(|error| login_error_from_auth_error(&error))?;
     // If the server publishes no metadata, the SDK guesses the endpoints. Guessed endpoints are not
     // used.
     if !found.source.is_discovered() {
@@ -67,7 +67,7 @@ pub(super) async fn discover(
     let endpoints = [&metadata.authorization_endpoint, &metadata.token_endpoint].into_iter();
     for endpoint in endpoints.chain(&metadata.registration_endpoint).chain(&metadata.issuer) {
         if !Url::parse(endpoint).is_ok_and(|endpoint| is_permitted(&base, &endpoint)) {
-            return Err(McpLoginError::Insecure(shown(endpoint)));
+            return Err(McpLoginError::Insecure(escape_and_truncate(endpoint)));
         }
     }
     let issuer = metadata.issuer.clone().ok_or(McpLoginError::NoMetadata)?;
@@ -100,7 +100,7 @@ fn metadata_urls(issuer: &str) -> Option<[String; 3]> {
 /// that it names. Without this check, a server could publish metadata with the issuer of another
 /// login, and would then receive the refresh token of that login. The SDK checks only some forms of
 /// addresses.
-fn check_issuer(url: &Url, body: &[u8]) -> Result<(), OAuthHttpClientError> {
+fn check_metadata_is_from_issuer(url: &Url, body: &[u8]) -> Result<(), OAuthHttpClientError> {
     // The metadata of an authorization server is only used if it has the field `token_endpoint`.
     // Documents without this field therefore need no check.
     let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(body) else { return Ok(()) };
@@ -125,18 +125,18 @@ fn is_permitted(base: &Url, url: &Url) -> bool {
 }
 
 /// Converts an error. The text of the error may come from a server, so it is escaped and truncated.
-pub(super) fn failed(error: &AuthError) -> McpLoginError {
+pub(super) fn login_error_from_auth_error(error: &AuthError) -> McpLoginError {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
         text = format!("{text}: {error}");
         source = error.source();
     }
-    McpLoginError::Failed(shown(&text))
+    McpLoginError::Failed(escape_and_truncate(&text))
 }
 
 /// Escapes and truncates a text of a server, so that it can be shown to the user.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn escape_and_truncate(text: &str) -> String {
     escape_invisible_truncated(text.trim(), MAX_LOGIN_ERROR_BYTES).0
 }
 
@@ -191,12 +191,12 @@ impl LoginHttpClient {
             body.extend_from_slice(&chunk);
         }
         if gets {
-            check_issuer(&url, &body)?;
+            check_metadata_is_from_issuer(&url, &body)?;
         }
         if asks_for_tokens && refuses_client(&body) {
             self.is_client_refused.store(true, Ordering::Release);
         }
-        Ok(copy.body(if asks_for_tokens { only_known_fields(body) } else { body })?)
+        Ok(copy.body(if asks_for_tokens { remove_unknown_token_fields(body) } else { body })?)
     }
 }
 
@@ -210,7 +210,7 @@ fn refuses_client(body: &[u8]) -> bool {
 
 /// Removes the unknown fields of a response with tokens. These fields may contain other tokens, and
 /// the SDK would log and keep them.
-fn only_known_fields(body: Vec<u8>) -> Vec<u8> {
+fn remove_unknown_token_fields(body: Vec<u8>) -> Vec<u8> {
     const KNOWN: [&str; 8] = [
         "access_token",
         "token_type",
@@ -270,18 +270,20 @@ mod tests {
             ("https://a/.well-known/oauth-authorization-server", "", false),
         ] {
             let body = json!({"issuer": issuer, "token_endpoint": "https://e/token"}).to_string();
-            let checked = check_issuer(&Url::parse(url).unwrap(), body.as_bytes());
+            let checked = check_metadata_is_from_issuer(&Url::parse(url).unwrap(), body.as_bytes());
             assert_eq!(checked.is_ok(), expected, "{url} {issuer}");
         }
         let url = Url::parse("https://a/.well-known/oauth-protected-resource").unwrap();
-        assert!(check_issuer(&url, br#"{"resource": "https://a/"}"#).is_ok());
-        assert!(check_issuer(&url, br#"{"token_endpoint": "https://a/"}"#).is_err());
+        assert!(check_metadata_is_from_issuer(&url, br#"{"resource": "https://a/"}"#).is_ok());
+        assert!(
+            check_metadata_is_from_issuer(&url, br#"{"token_endpoint": "https://a/"}"#).is_err()
+        );
     }
 
     #[test]
     fn other_tokens_are_removed() {
         let body = br#"{"access_token": "a", "id_token": "secret"}"#.to_vec();
-        assert_eq!(only_known_fields(body), br#"{"access_token":"a"}"#);
-        assert_eq!(only_known_fields(b"<html>".to_vec()), b"<html>");
+        assert_eq!(remove_unknown_token_fields(body), br#"{"access_token":"a"}"#);
+        assert_eq!(remove_unknown_token_fields(b"<html>".to_vec()), b"<html>");
     }
 }

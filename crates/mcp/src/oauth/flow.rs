@@ -14,13 +14,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use super::callback::{Callback, CallbackListener};
-use super::discovery::{AuthorizationServer, discover, failed, shown};
+use super::discovery::{
+    AuthorizationServer, discover, escape_and_truncate, login_error_from_auth_error,
+};
 use super::error::McpLoginError;
 use super::stored::{StoredLogin, blocking};
 use crate::config::{McpServerConfig, McpTransport};
-use crate::http::http_client;
+use crate::http::build_same_origin_client;
 use crate::limits::{LOGIN_REQUEST_TIMEOUT, LOGIN_TIMEOUT};
-use crate::login::McpLogin;
+use crate::login::McpLoginConfig;
 
 /// A login of the user to a server. Dropping this value cancels the login.
 ///
@@ -29,7 +31,7 @@ use crate::login::McpLogin;
 pub struct McpLoginFlow {
     server: String,
     server_url: String,
-    login: McpLogin,
+    login: McpLoginConfig,
     authorization: AuthorizationServer,
     credentials: InMemoryCredentialStore,
     client_secret: Option<String>,
@@ -74,7 +76,7 @@ impl McpLoginFlow {
         };
         let client = login.client.as_ref();
         if client.is_some_and(|client| !client.is_registered_at(&authorization.issuer)) {
-            return Err(McpLoginError::OtherIssuer(shown(&authorization.issuer)));
+            return Err(McpLoginError::OtherIssuer(escape_and_truncate(&authorization.issuer)));
         }
         let manager = &mut authorization.manager;
         let listener = CallbackListener::bind().await;
@@ -86,21 +88,27 @@ impl McpLoginFlow {
         let scopes: Vec<_> = scopes.iter().map(String::as_str).collect();
         let client_secret = match &login.client {
             Some(client) => {
-                let mut config = OAuthClientConfig::new(&client.id, listener.address());
+                let mut config = OAuthClientConfig::new(&client.id, listener.redirect_url());
                 config.client_secret.clone_from(&client.secret);
-                manager.configure_client(config).map_err(|error| failed(&error))?;
+                manager
+                    .configure_client(config)
+                    .map_err(|error| login_error_from_auth_error(&error))?;
                 // The secret of a configured client is not stored, because each connection reads it
                 // from the configuration.
                 None
             }
             None => {
-                let registered = manager.register_client(agent, listener.address(), &scopes).await;
+                let registered =
+                    manager.register_client(agent, listener.redirect_url(), &scopes).await;
                 registered.map_err(|error| registration_failed(&error))?.client_secret
             }
         };
         let credentials = InMemoryCredentialStore::new();
         manager.set_credential_store(credentials.clone());
-        let url = manager.get_authorization_url(&scopes).await.map_err(|error| failed(&error))?;
+        let url = manager
+            .get_authorization_url(&scopes)
+            .await
+            .map_err(|error| login_error_from_auth_error(&error))?;
         let state = state_of(&url).ok_or_else(|| McpLoginError::Failed(NO_STATE.to_owned()))?;
         Ok(Self {
             server: config.name.clone(),
@@ -139,7 +147,9 @@ impl McpLoginFlow {
             let mut pasted = pin!(pasted);
             while let Some(line) = pasted.next().await {
                 let line = line.trim();
-                if let Some(answer) = Callback::parse(line, self.listener.address(), &self.state) {
+                if let Some(answer) =
+                    Callback::parse_redirect_url(line, self.listener.redirect_url(), &self.state)
+                {
                     return answer;
                 }
                 if !line.is_empty() {
@@ -155,18 +165,24 @@ impl McpLoginFlow {
             }
         });
         match answer.await.map_err(|_elapsed| McpLoginError::TimedOut)? {
-            Callback::Code { code, issuer } => self.exchange(&code, issuer.as_deref()).await,
+            Callback::Code { code, issuer } => {
+                self.exchange_code_and_save_tokens(&code, issuer.as_deref()).await
+            }
             Callback::Error { error, .. } if error == "access_denied" => {
                 Err(McpLoginError::Refused("access was denied".to_owned()))
             }
             Callback::Error { error, description } => {
-                Err(McpLoginError::Refused(shown(&description.unwrap_or(error))))
+                Err(McpLoginError::Refused(escape_and_truncate(&description.unwrap_or(error))))
             }
         }
     }
 
     /// Exchanges the code for tokens, and stores them.
-    async fn exchange(self, code: &str, issuer: Option<&str>) -> Result<(), McpLoginError> {
+    async fn exchange_code_and_save_tokens(
+        self,
+        code: &str,
+        issuer: Option<&str>,
+    ) -> Result<(), McpLoginError> {
         // The code is useless without the verifier of this login, but it should not appear in logs
         // either.
         self.login.store.redact(code);
@@ -176,9 +192,10 @@ impl McpLoginFlow {
         drop(
             exchange
                 .map_err(|_elapsed| McpLoginError::TimedOut)?
-                .map_err(|error| failed(&error))?,
+                .map_err(|error| login_error_from_auth_error(&error))?,
         );
-        let credentials = self.credentials.load().await.map_err(|error| failed(&error))?;
+        let credentials =
+            self.credentials.load().await.map_err(|error| login_error_from_auth_error(&error))?;
         let login = credentials.and_then(|credentials| {
             let token_endpoint = self.authorization.token_endpoint;
             StoredLogin::new(&self.server_url, token_endpoint, self.client_secret, credentials)
@@ -211,8 +228,8 @@ fn state_of(url: &str) -> Option<String> {
 
 fn registration_failed(error: &AuthError) -> McpLoginError {
     match error {
-        AuthError::RegistrationFailed(why) => McpLoginError::Registration(shown(why)),
-        error => failed(error),
+        AuthError::RegistrationFailed(why) => McpLoginError::Registration(escape_and_truncate(why)),
+        error => login_error_from_auth_error(error),
     }
 }
 
@@ -226,13 +243,14 @@ pub(super) async fn ask_for_challenge(
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "login", "version": "1"}}});
-    let client = http_client(url).await.map_err(McpLoginError::Failed)?;
+    let client = build_same_origin_client(url).await.map_err(McpLoginError::Failed)?;
     let post = client.post(url).timeout(LOGIN_REQUEST_TIMEOUT);
     let post = headers.iter().fold(post, |post, (name, value)| post.header(name, value));
     let post = post.header(ACCEPT, "application/json, text/event-stream");
     let post = post.header(CONTENT_TYPE, "application/json").body(request.to_string());
     let answer = post.send().await;
-    let answer = answer.map_err(|error| McpLoginError::Failed(shown(&error.to_string())))?;
+    let answer =
+        answer.map_err(|error| McpLoginError::Failed(escape_and_truncate(&error.to_string())))?;
     let mut challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
     let challenge = challenges.find_map(|header| {
         let text = header.to_str().ok()?;

@@ -37,7 +37,7 @@ impl StoredLogin {
     }
 
     /// Parses a stored login for a URL.
-    pub(super) fn parse(text: &str, url: &str) -> Option<Self> {
+    pub(super) fn parse_for_url(text: &str, url: &str) -> Option<Self> {
         let login: Self = serde_json::from_str(text).ok()?;
         (login.url == url && login.is_complete()).then_some(login)
     }
@@ -47,7 +47,7 @@ impl StoredLogin {
     }
 
     /// Returns whether this authorization server has issued the tokens.
-    pub(super) fn is_of(&self, server: &AuthorizationServer) -> bool {
+    pub(super) fn is_issued_by(&self, server: &AuthorizationServer) -> bool {
         self.credentials.issuer.as_ref() == Some(&server.issuer)
             && self.token_endpoint == server.token_endpoint
     }
@@ -121,10 +121,10 @@ mod tests {
                 "client_id": "c", "issuer": "i", "token_received_at": 1000,
                 "token_response": {
                     "access_token": "t", "token_type": "bearer", "expires_in": valid_for}}});
-            let login = StoredLogin::parse(&text.to_string(), "https://a/").unwrap();
+            let login = StoredLogin::parse_for_url(&text.to_string(), "https://a/").unwrap();
             let now = UNIX_EPOCH + Duration::from_secs(1000 + age);
             assert_eq!(login.ends_soon(now), expected, "{valid_for:?} {age}");
-            assert!(StoredLogin::parse(&text.to_string(), "https://a/mcp").is_none());
+            assert!(StoredLogin::parse_for_url(&text.to_string(), "https://a/mcp").is_none());
         }
     }
 }

@@ -22,7 +22,7 @@ use super::{McpLoginError, McpLoginFlow, ServerLogin};
 use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::lock::lock;
-use crate::login::{McpLogin, McpLoginClient, McpLoginStore};
+use crate::login::{McpLoginClient, McpLoginConfig, McpLoginStore};
 use crate::requests::McpClientCapabilities;
 use crate::server::RunningServer;
 use crate::servers::{McpServerState, McpServers};
@@ -107,7 +107,7 @@ impl McpLoginStore for MemoryStore {
         lock(&self.redacted).push(secret.to_owned());
     }
 
-    fn mark_replaced(&self, secret: &str) {
+    fn mark_secret_replaced(&self, secret: &str) {
         lock(&self.replaced).push(secret.to_owned());
     }
 }
@@ -128,7 +128,7 @@ impl MemoryStore {
 fn config(url: &str, store: &Arc<MemoryStore>) -> McpServerConfig {
     let transport = McpTransport::Http { url: url.to_owned(), headers: Vec::new() };
     let mut config = McpServerConfig::new("docs", transport);
-    config.login = Some(McpLogin::new(store.clone(), "run `agent login docs`"));
+    config.login = Some(McpLoginConfig::new(store.clone(), "run `agent login docs`"));
     config
 }
 
@@ -324,7 +324,7 @@ async fn a_revoked_login_fails_each_call_and_is_tried_once() {
     let expected = "The server docs cannot be used: it needs a login: run `agent login docs`.";
     assert!(failed.iter().all(|text| text.contains(expected)), "{failed:?}");
     assert_eq!(server.count("refresh").await, 1);
-    assert!(!running.tools_changed_or_ended(tokio::time::Instant::now()).await);
+    assert!(!running.wait_tools_changed_or_ended(tokio::time::Instant::now()).await);
     assert_eq!(running.end().await, "it needs a login: run `agent login docs`");
 }
 
@@ -380,7 +380,7 @@ async fn other_answers_do_not_end_a_login() {
     let (server, store) = (TestServer::start(""), Arc::default());
     let config = config(&server.url, &store);
     let flow = McpLoginFlow::start(&config, "Agent").await.unwrap();
-    let (login, address) = (flow.url().to_owned(), flow.listener.address().to_owned());
+    let (login, address) = (flow.url().to_owned(), flow.listener.redirect_url().to_owned());
     let requests = async {
         for wrong in ["?code=x&state=wrong", "?error=access_denied", "?code=<b>"] {
             let answer = browser().get(format!("{address}{wrong}")).send().await.unwrap();
@@ -463,7 +463,7 @@ async fn a_registered_client_is_used() {
     // The server alone must not decide which authorization server receives the secret.
     let issuer = server.at("");
     assert_eq!(log_in(&config).await.0, Err(McpLoginError::OtherIssuer(issuer.clone())));
-    let client = client.with_secret(Some(secret.to_owned()), issuer);
+    let client = client.with_secret_for_issuer(Some(secret.to_owned()), issuer);
     config.login.as_mut().unwrap().client = Some(client.clone());
     assert!(!format!("{config:?}").contains(secret));
     log_in(&config).await.0.unwrap();
@@ -475,7 +475,7 @@ async fn a_registered_client_is_used() {
     assert_eq!(server.count("refresh").await, 1);
     // In the meantime, the user has registered the client at another authorization server.
     server.post("/expire").await;
-    let client = client.with_secret(Some(secret.to_owned()), "https://other.example");
+    let client = client.with_secret_for_issuer(Some(secret.to_owned()), "https://other.example");
     config.login.as_mut().unwrap().client = Some(client);
     let failed = connect(&config).await.err();
     assert_eq!(failed.as_deref(), Some("it needs a login: run `agent login docs`"));

@@ -11,12 +11,12 @@ use rmcp::transport::auth::{
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::timeout;
 
-use super::discovery::{AuthorizationServer, discover, failed};
+use super::discovery::{AuthorizationServer, discover, login_error_from_auth_error};
 use super::flow::ask_for_challenge;
 use super::stored::{StoredLogin, blocking};
 use crate::config::McpServerConfig;
 use crate::limits::TOKEN_REFRESH_TIMEOUT;
-use crate::login::McpLogin;
+use crate::login::McpLoginConfig;
 
 /// The login of a connection to a server over HTTP.
 pub(crate) struct ServerLogin {
@@ -24,10 +24,10 @@ pub(crate) struct ServerLogin {
     url: String,
     /// The configured headers of requests to the server.
     headers: Vec<(String, String)>,
-    login: Option<McpLogin>,
+    login: Option<McpLoginConfig>,
     /// Whether the configuration itself has an `Authorization` header.
     has_own_header: bool,
-    tokens: Arc<Mutex<Tokens>>,
+    tokens: Arc<Mutex<TokenCache>>,
     /// Maximum time that a request waits for a token.
     pub(super) patience: Duration,
     /// Number of attempts to renew the access token.
@@ -46,7 +46,7 @@ enum Refusal {
 }
 
 #[derive(Default)]
-struct Tokens {
+struct TokenCache {
     is_loaded: bool,
     stored: Option<StoredLogin>,
     /// If `stored` could not be saved, the old text that is still in the store. The refresh token
@@ -57,13 +57,13 @@ struct Tokens {
 }
 
 /// A login that a request can use, or a prepared renewal of the login.
-enum Refresh {
+enum NewerLoginOrRenewal {
     Done(Box<StoredLogin>),
-    Prepared(Box<Renewal>),
+    Prepared(Box<PreparedRenewal>),
 }
 
 /// A prepared renewal. The request for new tokens was not sent yet.
-struct Renewal {
+struct PreparedRenewal {
     /// Prevents other processes from renewing the login.
     lock: Box<dyn Send>,
     server: AuthorizationServer,
@@ -106,7 +106,7 @@ impl ServerLogin {
         if self.has_own_header || self.login.is_none() {
             return Ok(None);
         }
-        self.wait_for(async {
+        self.await_token_with_timeout(async {
             let attempts = self.attempts.load(Ordering::Acquire);
             let mut tokens = self.tokens.clone().lock_owned().await;
             if !tokens.is_loaded {
@@ -119,7 +119,9 @@ impl ServerLogin {
                 Some(stored) if !stored.ends_soon(SystemTime::now()) => {
                     Ok(Some(stored.access_token().to_owned()))
                 }
-                Some(_) => self.clone().refresh_once(tokens, attempts).await.map(Some),
+                Some(_) => {
+                    self.clone().refresh_unless_already_failed(tokens, attempts).await.map(Some)
+                }
             }
         })
         .await
@@ -130,7 +132,7 @@ impl ServerLogin {
         self: &Arc<Self>,
         refused: &str,
     ) -> Result<String, RefreshError> {
-        self.wait_for(async {
+        self.await_token_with_timeout(async {
             let attempts = self.attempts.load(Ordering::Acquire);
             let tokens = self.tokens.clone().lock_owned().await;
             match &tokens.stored {
@@ -138,13 +140,13 @@ impl ServerLogin {
                 Some(stored) if stored.access_token() != refused => {
                     Ok(stored.access_token().to_owned())
                 }
-                _ => self.clone().refresh_once(tokens, attempts).await,
+                _ => self.clone().refresh_unless_already_failed(tokens, attempts).await,
             }
         })
         .await
     }
 
-    async fn wait_for<T>(
+    async fn await_token_with_timeout<T>(
         &self,
         token: impl Future<Output = Result<T, RefreshError>>,
     ) -> Result<T, RefreshError> {
@@ -153,9 +155,9 @@ impl ServerLogin {
 
     /// Renews the access token. If another request has tried this since `attempts` was read, and
     /// has failed, returns the same failure.
-    async fn refresh_once(
+    async fn refresh_unless_already_failed(
         self: Arc<Self>,
-        mut tokens: OwnedMutexGuard<Tokens>,
+        mut tokens: OwnedMutexGuard<TokenCache>,
         attempts: u64,
     ) -> Result<String, RefreshError> {
         match &tokens.failure {
@@ -176,7 +178,7 @@ impl ServerLogin {
             if let (Some(login), Some(old)) = (&self.login, &tokens.stored) {
                 let is_replaced = |secret: &&str| stored.secrets().all(|other| other != *secret);
                 let replaced = old.secrets().filter(is_replaced);
-                replaced.for_each(|secret| login.store.mark_replaced(secret));
+                replaced.for_each(|secret| login.store.mark_secret_replaced(secret));
             }
             tokens.stored = Some(stored);
             tokens.replaced = replaced;
@@ -189,36 +191,36 @@ impl ServerLogin {
     /// not be saved, also returns the old text that is still in the store.
     async fn refresh(
         &self,
-        tokens: &Tokens,
+        tokens: &TokenCache,
     ) -> Result<(StoredLogin, Option<String>), RefreshError> {
         let (Some(login), Some(old)) = (&self.login, &tokens.stored) else {
             return Err(RefreshError::Ended);
         };
-        let prepared = self.prepare(login, old, tokens.replaced.as_deref());
+        let prepared = self.load_newer_or_prepare_renewal(login, old, tokens.replaced.as_deref());
         let prepared = timeout(TOKEN_REFRESH_TIMEOUT, prepared).await;
         let renewal = match prepared.unwrap_or_else(|_elapsed| Err(no_answer()))? {
-            Refresh::Done(stored) => return Ok((*stored, None)),
-            Refresh::Prepared(renewal) => *renewal,
+            NewerLoginOrRenewal::Done(stored) => return Ok((*stored, None)),
+            NewerLoginOrRenewal::Prepared(renewal) => *renewal,
         };
         // From here on, only the HTTP request has a time limit. An authorization server that has
         // received the request has invalidated the old refresh token, so its response must not be
         // lost.
-        let Renewal { lock, server, credentials, client_secret, in_store } = renewal;
+        let PreparedRenewal { lock, server, credentials, client_secret, in_store } = renewal;
         let new = self.request_tokens(server, &credentials, client_secret).await?;
         new.secrets().for_each(|secret| login.store.redact(secret));
-        let saved = self.save(login, new, in_store).await;
+        let saved = self.save_if_unchanged(login, new, in_store).await;
         drop(lock);
         saved
     }
 
     /// Returns the login in the store if this login is newer than `old`. Otherwise prepares a
     /// renewal.
-    async fn prepare(
+    async fn load_newer_or_prepare_renewal(
         &self,
-        login: &McpLogin,
+        login: &McpLoginConfig,
         old: &StoredLogin,
         replaced: Option<&str>,
-    ) -> Result<Refresh, RefreshError> {
+    ) -> Result<NewerLoginOrRenewal, RefreshError> {
         let (store, server) = (login.store.clone(), self.server.clone());
         let lock = blocking(move || store.lock(&server)).await.map_err(RefreshError::Failed)?;
         let loaded = self.load().await.map_err(RefreshError::Failed)?;
@@ -228,7 +230,7 @@ impl ServerLogin {
         }
         // Another process has already renewed the login, or the user has logged in again.
         if stored.access_token() != old.access_token() && !stored.ends_soon(SystemTime::now()) {
-            return Ok(Refresh::Done(Box::new(stored)));
+            return Ok(NewerLoginOrRenewal::Done(Box::new(stored)));
         }
         if !stored.can_refresh() {
             return Err(RefreshError::Ended);
@@ -244,7 +246,7 @@ impl ServerLogin {
         // The refresh token must not be sent to another authorization server, or to another address
         // of the same one.
         let is_registered = configured.is_none_or(|client| client.is_registered_at(&server.issuer));
-        if !stored.is_of(&server) || !is_registered {
+        if !stored.is_issued_by(&server) || !is_registered {
             return Err(RefreshError::Ended);
         }
         let StoredLogin { client_secret, credentials: tokens, .. } = stored;
@@ -255,12 +257,18 @@ impl ServerLogin {
         credentials.save(tokens).await.map_err(|error| other(&error))?;
         let manager = &mut server.manager;
         manager.set_credential_store(credentials.clone());
-        if !manager.initialize_from_store().await.map_err(|error| other(&failed(&error)))? {
+        if !manager
+            .initialize_from_store()
+            .await
+            .map_err(|error| other(&login_error_from_auth_error(&error)))?
+        {
             return Err(RefreshError::Ended);
         }
-        manager.configure_client(client).map_err(|error| other(&failed(&error)))?;
-        let renewal = Renewal { lock, server, credentials, client_secret, in_store };
-        Ok(Refresh::Prepared(Box::new(renewal)))
+        manager
+            .configure_client(client)
+            .map_err(|error| other(&login_error_from_auth_error(&error)))?;
+        let renewal = PreparedRenewal { lock, server, credentials, client_secret, in_store };
+        Ok(NewerLoginOrRenewal::Prepared(Box::new(renewal)))
     }
 
     async fn request_tokens(
@@ -275,7 +283,9 @@ impl ServerLogin {
             Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => {
                 return Err(RefreshError::Ended);
             }
-            Err(error) => return Err(RefreshError::Failed(failed(&error).to_string())),
+            Err(error) => {
+                return Err(RefreshError::Failed(login_error_from_auth_error(&error).to_string()));
+            }
         }
         let new = credentials.load().await;
         let new = new.map_err(|error| RefreshError::Failed(error.to_string()))?;
@@ -286,9 +296,9 @@ impl ServerLogin {
 
     /// Saves a renewed login if the store still contains the old login `in_store`. If saving fails,
     /// the renewed login is used until the session ends.
-    async fn save(
+    async fn save_if_unchanged(
         &self,
-        login: &McpLogin,
+        login: &McpLoginConfig,
         new: StoredLogin,
         in_store: String,
     ) -> Result<(StoredLogin, Option<String>), RefreshError> {
@@ -307,7 +317,7 @@ impl ServerLogin {
             // The store contains another login. The user has logged out or logged in again without
             // waiting for the lock.
             Ok(Some(current)) => {
-                let current = current.and_then(|text| StoredLogin::parse(&text, &self.url));
+                let current = current.and_then(|text| StoredLogin::parse_for_url(&text, &self.url));
                 current.map(|current| (current, None)).ok_or(RefreshError::Ended)
             }
             Err(why) => {
@@ -327,7 +337,7 @@ impl ServerLogin {
         let (store, server, url) = (login.store.clone(), self.server.clone(), self.url.clone());
         blocking(move || {
             let Some(text) = store.load(&server, &url)? else { return Ok(None) };
-            let Some(stored) = StoredLogin::parse(&text, &url) else { return Ok(None) };
+            let Some(stored) = StoredLogin::parse_for_url(&text, &url) else { return Ok(None) };
             stored.secrets().for_each(|secret| store.redact(secret));
             Ok(Some((stored, text)))
         })
@@ -345,7 +355,7 @@ impl ServerLogin {
     }
 
     /// Waits until the login of the server has ended.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn wait_until_ended(&self) {
         let mut refusal = self.refusal.subscribe();
         // The sender lives as long as this value.
         drop(refusal.wait_for(|refusal| *refusal == Refusal::LoginEnded).await);
@@ -358,13 +368,13 @@ impl ServerLogin {
 
     /// Returns the reason if the server refuses requests. The reason is the end of a sentence for
     /// the user.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        (*self.refusal.borrow() != Refusal::None).then(|| self.need())
+    pub(crate) fn refusal_text(&self) -> Option<String> {
+        (*self.refusal.borrow() != Refusal::None).then(|| self.need_text())
     }
 
     /// Returns a text that the server needs a login. The text is the end of a sentence for the
     /// user.
-    pub(crate) fn need(&self) -> String {
+    pub(crate) fn need_text(&self) -> String {
         match &self.login {
             _ if self.has_own_header => {
                 "it does not accept the `Authorization` header of its configuration".to_owned()

@@ -156,7 +156,10 @@ async fn a_request_that_the_server_refuses_does_not_end_the_other_calls() {
         let connected = connection(&servers);
         let failed = async {
             let failed = call(&connected, "fail").await.unwrap_err();
-            assert!(connected.messages.lost().now_or_never().is_none(), "{failed}");
+            assert!(
+                connected.messages.wait_until_connection_lost().now_or_never().is_none(),
+                "{failed}"
+            );
             finish_slow.notify_one();
             failed
         };

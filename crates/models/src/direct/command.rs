@@ -55,7 +55,7 @@ pub(super) const COMMANDS: &[DirectCommand] = &[
         description: "find files by name",
         example: "find **/*.rs src",
         tool: Some("find_path"),
-        parse: Some(|rest, _| parse_search("find_path", rest)),
+        parse: Some(|rest, _| parse_pattern_and_path("find_path", rest)),
     },
     DirectCommand {
         name: "grep",
@@ -63,7 +63,7 @@ pub(super) const COMMANDS: &[DirectCommand] = &[
         description: "find lines in files",
         example: "grep 'fn main' src",
         tool: Some("grep"),
-        parse: Some(|rest, _| parse_search("grep", rest)),
+        parse: Some(|rest, _| parse_pattern_and_path("grep", rest)),
     },
     DirectCommand {
         name: "run",
@@ -276,7 +276,7 @@ fn parse_list(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String>
     Ok(ToolUse::new("list_directory", &json!({ "path": path })))
 }
 
-fn parse_search(tool: &str, rest: &str) -> Result<ToolUse, String> {
+fn parse_pattern_and_path(tool: &str, rest: &str) -> Result<ToolUse, String> {
     let arguments = match split_words(rest)?[..] {
         [] => return Err("a pattern is missing".to_owned()),
         [pattern] => json!({ "pattern": pattern }),

@@ -20,8 +20,8 @@ impl FakeSession {
         Self { results, ..Self::default() }
     }
 
-    /// Keeps only the prompt and the newest reply with its results, as a session does that has become
-    /// too large.
+    /// Keeps only the prompt and the newest reply with its results, as a session does that has
+    /// become too large.
     fn drop_oldest(&mut self) {
         let messages = Arc::make_mut(&mut self.request.messages);
         let end = messages.len().saturating_sub(2).max(1);

@@ -84,14 +84,14 @@ impl Dialect {
         let mut out = BodyWriter::default();
         match self {
             Self::OpenAiChat => {
-                encode_whole_reply(&mut ChatEncoder::new(reply, nth), reply, &mut out);
+                encode_reply_steps(&mut ChatEncoder::new(reply, nth), reply, &mut out);
             }
             Self::OpenAiResponses => {
-                encode_whole_reply(&mut ResponsesEncoder::new(nth), reply, &mut out);
+                encode_reply_steps(&mut ResponsesEncoder::new(nth), reply, &mut out);
             }
-            Self::Anthropic => encode_whole_reply(&mut AnthropicEncoder::new(nth), reply, &mut out),
-            Self::Gemini => encode_whole_reply(&mut GeminiEncoder, reply, &mut out),
-            Self::Ollama => encode_whole_reply(&mut OllamaEncoder, reply, &mut out),
+            Self::Anthropic => encode_reply_steps(&mut AnthropicEncoder::new(nth), reply, &mut out),
+            Self::Gemini => encode_reply_steps(&mut GeminiEncoder, reply, &mut out),
+            Self::Ollama => encode_reply_steps(&mut OllamaEncoder, reply, &mut out),
         }
         out.0
     }
@@ -143,7 +143,7 @@ trait ReplyEncoder {
     fn encode_end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter);
 }
 
-fn encode_whole_reply(voice: &mut impl ReplyEncoder, reply: &MockReply, out: &mut BodyWriter) {
+fn encode_reply_steps(voice: &mut impl ReplyEncoder, reply: &MockReply, out: &mut BodyWriter) {
     voice.encode_start(out);
     for step in &reply.steps {
         match step {
@@ -179,7 +179,7 @@ fn split_call_arguments(call: &MockToolCall) -> Vec<String> {
 }
 
 /// Returns the arguments as a JSON value, for dialects that do not send them as text.
-fn arguments_as_json(call: &MockToolCall) -> Value {
+fn arguments_to_json_value(call: &MockToolCall) -> Value {
     match &call.args {
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| call.args.clone()),
         args => args.clone(),

@@ -118,7 +118,7 @@ impl ModelServer {
     ///
     /// # Errors
     /// Returns an error if no port can be bound.
-    pub async fn start_with_tls<F, S>(
+    pub async fn start_with_tls_acceptor<F, S>(
         accept: impl Fn(TcpStream) -> F + Send + Sync + 'static,
         answer: impl FnMut(&RecordedRequest) -> MockResponse + Send + 'static,
     ) -> io::Result<Self>
@@ -180,7 +180,10 @@ impl ModelServer {
 
     /// Waits until `has` returns true for the recorded requests, including their outcomes. There is
     /// no timeout. Returns false if the server stops before `has` returns true.
-    pub async fn wait_for_requests(&self, mut has: impl FnMut(&[RecordedRequest]) -> bool) -> bool {
+    pub async fn wait_until_requests_match(
+        &self,
+        mut has: impl FnMut(&[RecordedRequest]) -> bool,
+    ) -> bool {
         self.shared.asked.subscribe().wait_for(|asked| has(asked)).await.is_ok()
     }
 }

@@ -157,7 +157,7 @@ async fn a_client_that_disconnects_during_a_reply_is_recorded() {
     drop(answer);
     assert!(
         server
-            .wait_for_requests(|asked| matches!(
+            .wait_until_requests_match(|asked| matches!(
                 asked[0].progress,
                 ResponseProgress::Disconnected(_)
             ))

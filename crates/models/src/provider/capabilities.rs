@@ -38,7 +38,7 @@ pub(super) fn model_capabilities(
         efforts: match spec {
             Some(spec) => THINKING_EFFORTS
                 .iter()
-                .any(|effort| find_supported_reasoning(settings, Some(spec), *effort).is_some()),
+                .any(|effort| find_reasoning_for_effort(settings, Some(spec), *effort).is_some()),
             None => is_thinking_family(settings),
         },
         context_tokens: settings.context_tokens.or(match settings.provider {
@@ -95,7 +95,7 @@ fn is_thinking_family(settings: &ProviderSettings) -> bool {
 
 /// Returns a setting for a thinking effort. If several settings are possible, returns the first
 /// setting that the model supports. Returns `None` if the model supports none of these settings.
-pub(super) fn find_supported_reasoning(
+pub(super) fn find_reasoning_for_effort(
     settings: &ProviderSettings,
     spec: Option<&ModelSpec>,
     effort: Effort,
@@ -155,7 +155,7 @@ mod tests {
     fn an_effort_uses_the_first_setting_that_the_model_supports() {
         let of = |provider, vendor, model: &str, effort| {
             let settings = ProviderSettings::new(provider, model);
-            find_supported_reasoning(&settings, find_catalogue_spec(&settings, vendor), effort)
+            find_reasoning_for_effort(&settings, find_catalogue_spec(&settings, vendor), effort)
         };
         let anthropic = |model, effort| of(Provider::Anthropic, "anthropic", model, effort);
         let budget = Some(Reasoning::Budget { tokens: 8_192 });

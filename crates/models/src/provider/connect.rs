@@ -39,12 +39,12 @@ struct RemoteModelInner {
     /// Identifier of the model and its server, for [`ProviderReplay`](crate::ProviderReplay).
     origin: Arc<str>,
     settings: ProviderSettings,
-    resolved: OnceLock<ResolvedModel>,
+    resolved: OnceLock<LazyModelParts>,
 }
 
 /// The parts of a model that are created at its first use, including the entry in the catalogue.
 #[derive(Debug)]
-struct ResolvedModel {
+struct LazyModelParts {
     dialect: DialectClient,
     traits: ModelCapabilities,
 }
@@ -55,7 +55,7 @@ impl Model for RemoteModel {
     }
 
     fn capabilities(&self) -> ModelCapabilities {
-        self.0.resolve_once().traits
+        self.0.get_or_create_parts().traits
     }
 
     fn reply(&self, request: ModelRequest) -> ReplyStream {
@@ -65,17 +65,17 @@ impl Model for RemoteModel {
 }
 
 impl RemoteModelInner {
-    fn resolve_once(&self) -> &ResolvedModel {
+    fn get_or_create_parts(&self) -> &LazyModelParts {
         self.resolved.get_or_init(|| {
             let dialect = DialectClient::from_settings(&self.settings);
             let spec = capabilities::find_catalogue_spec(&self.settings, dialect.vendor);
             let traits = capabilities::model_capabilities(&self.settings, spec);
-            ResolvedModel { dialect, traits }
+            LazyModelParts { dialect, traits }
         })
     }
 
     fn create_reply_stream(self: Arc<Self>, request: ModelRequest) -> ReplyStream {
-        let built = self.resolve_once();
+        let built = self.get_or_create_parts();
         let (mut completion, pending) = encode::encode_request(
             &request,
             &self.origin,

@@ -26,7 +26,10 @@ impl StreamDecoder {
             StreamEvent::Start { part, kind: PartKind::ToolCall, name } => {
                 self.calls.push(part.index());
                 let name = name.map(String::from).unwrap_or_default();
-                Some(ModelEvent::CallStart { id: replay::call_id_at(self.calls.len() - 1), name })
+                Some(ModelEvent::CallStart {
+                    id: replay::call_id_from_position(self.calls.len() - 1),
+                    name,
+                })
             }
             StreamEvent::Text { text, .. } => Some(ModelEvent::Text(text)),
             StreamEvent::Reasoning { text, .. } => Some(ModelEvent::Thought(text)),
@@ -42,7 +45,7 @@ impl StreamDecoder {
 
     fn find_call_id(&self, part: usize) -> Option<String> {
         let place = self.calls.iter().position(|call| *call == part)?;
-        Some(replay::call_id_at(place))
+        Some(replay::call_id_from_position(place))
     }
 
     /// Returns the last events of a reply: replay data, token usage, and the stop reason or an

@@ -87,10 +87,10 @@ impl<'a> RequestEncoder<'a> {
                     let is_taken = |id: &CallId| {
                         self.taken.contains(id) || self.pending_body.has_cached_call_id(id)
                     };
-                    let kept = kept.filter(|kept| !has_repeated_ids(kept, is_taken));
+                    let kept = kept.filter(|kept| !has_ids_of_earlier_calls(kept, is_taken));
                     encode_assistant_message(index, kept, text, calls, &mut marked)
                 });
-                self.pending_body.record_reply_call_ids(index, &ids);
+                self.pending_body.record_ids_or_disable_caching(index, &ids);
                 self.taken.extend(ids.iter().cloned());
                 self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
                 RigMessage::Assistant(turn)
@@ -186,7 +186,7 @@ fn encode_user_message(mut content: Vec<UserContent>) -> RigMessage {
 /// Returns whether an earlier call used one of the stored ids. The library could also make ids
 /// unique. However, the library searches from the beginning for each call, which takes quadratic
 /// time.
-fn has_repeated_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
+fn has_ids_of_earlier_calls(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
     match kept {
         StoredReply::Ids(ids) => ids.iter().any(is_taken),
         StoredReply::Turn(turn) => turn.tool_calls().any(|call| is_taken(&call.id)),

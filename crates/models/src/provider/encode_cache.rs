@@ -47,7 +47,7 @@ pub(super) struct EncodeCache {
 struct CacheState {
     /// The entries. The key is the memory address of the owner.
     entries: HashMap<usize, CacheEntry>,
-    texts: HashMap<u64, CachedText>,
+    texts: HashMap<u64, CachedTextOrJson>,
     /// The cached prefixes. The key is the memory address of the session's first message.
     prefixes: HashMap<usize, EncodedPrefix>,
     /// Number of the next placeholder.
@@ -56,7 +56,7 @@ struct CacheState {
 
 /// The text or value that replaces a placeholder.
 #[derive(Debug)]
-enum CachedText {
+enum CachedTextOrJson {
     /// Escaped content of a JSON string, without the quotes.
     Text(Box<str>),
     /// JSON value that replaces the placeholder together with its quotes.
@@ -65,22 +65,22 @@ enum CachedText {
 
 #[derive(Debug)]
 struct CacheEntry {
-    owner: WeakSource,
+    owner: WeakTextOwner,
     /// Numbers of the placeholders for the owner's long texts, in order.
     placeholders: Vec<u64>,
-    encoded: EncodedForm,
+    encoded: EncodedReplyOrTools,
 }
 
 /// The owner of cached texts, as a weak pointer. As long as the weak pointer exists, no other value
 /// can have the owner's address.
 #[derive(Clone, Debug)]
-enum WeakSource {
+enum WeakTextOwner {
     Message(Weak<ChatMessage>),
     System(Weak<str>),
     Tools(Weak<[ToolSpec]>),
 }
 
-impl WeakSource {
+impl WeakTextOwner {
     fn is_alive(&self) -> bool {
         let holders = match self {
             Self::Message(message) => message.strong_count(),
@@ -101,7 +101,7 @@ impl WeakSource {
 
 /// The encoded form of a message or a tool list that owns cached texts.
 #[derive(Debug, Default)]
-enum EncodedForm {
+enum EncodedReplyOrTools {
     #[default]
     Nothing,
     /// A reply, and its position in the session.
@@ -132,17 +132,21 @@ impl EncodeCache {
         index: &mut usize,
         text: &str,
     ) -> String {
-        self.text_or_placeholder_for_owner(&WeakSource::Message(Arc::downgrade(of)), index, text)
+        self.text_or_placeholder_for_owner(&WeakTextOwner::Message(Arc::downgrade(of)), index, text)
     }
 
     /// Returns the text of a system prompt, or a placeholder if the text is long.
     pub(super) fn system_or_placeholder(&self, text: &Arc<str>) -> String {
-        self.text_or_placeholder_for_owner(&WeakSource::System(Arc::downgrade(text)), &mut 0, text)
+        self.text_or_placeholder_for_owner(
+            &WeakTextOwner::System(Arc::downgrade(text)),
+            &mut 0,
+            text,
+        )
     }
 
     fn text_or_placeholder_for_owner(
         &self,
-        of: &WeakSource,
+        of: &WeakTextOwner,
         index: &mut usize,
         text: &str,
     ) -> String {
@@ -155,14 +159,14 @@ impl EncodeCache {
             None => {
                 let json = Value::from(text).to_string();
                 // The quotes are removed, because the library writes quotes around the placeholder.
-                known.add_cached_text(of, CachedText::Text(json[1..json.len() - 1].into()))
+                known.add_cached_text(of, CachedTextOrJson::Text(json[1..json.len() - 1].into()))
             }
         };
         *index += 1;
-        self.cached_text_marker(mark)
+        self.placeholder_for_number(mark)
     }
 
-    fn cached_text_marker(&self, mark: u64) -> String {
+    fn placeholder_for_number(&self, mark: u64) -> String {
         format!("{}{mark}{PLACEHOLDER_END}", self.prefix)
     }
 
@@ -174,37 +178,38 @@ impl EncodeCache {
         index: usize,
         make: impl FnOnce() -> ConvertedReply,
     ) -> ConvertedReply {
-        let of = WeakSource::Message(Arc::downgrade(of));
-        if let EncodedForm::Reply(at, turn) = &self.lock_state().entry_or_insert_empty(&of).encoded
+        let of = WeakTextOwner::Message(Arc::downgrade(of));
+        if let EncodedReplyOrTools::Reply(at, turn) =
+            &self.lock_state().entry_or_insert_empty(&of).encoded
             && *at == index
         {
             return turn.clone();
         }
         let turn = make();
         self.lock_state().entry_or_insert_empty(&of).encoded =
-            EncodedForm::Reply(index, turn.clone());
+            EncodedReplyOrTools::Reply(index, turn.clone());
         turn
     }
 
     /// Returns a list of tools in the library's form, with placeholders for their schemas. Each
     /// list is encoded only once.
     pub(super) fn cached_or_encoded_tools(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
-        let of = WeakSource::Tools(Arc::downgrade(tools));
+        let of = WeakTextOwner::Tools(Arc::downgrade(tools));
         let mut known = self.lock_state();
-        if let EncodedForm::Tools(made) = &known.entry_or_insert_empty(&of).encoded {
+        if let EncodedReplyOrTools::Tools(made) = &known.entry_or_insert_empty(&of).encoded {
             return made.clone();
         }
         let made: Vec<_> = tools
             .iter()
             .filter_map(|tool| {
                 let name = ToolName::new(tool.name.clone()).ok()?;
-                let schema = CachedText::Json(tool.input_schema.to_string().into());
+                let schema = CachedTextOrJson::Json(tool.input_schema.to_string().into());
                 let schema =
-                    Value::String(self.cached_text_marker(known.add_cached_text(&of, schema)));
+                    Value::String(self.placeholder_for_number(known.add_cached_text(&of, schema)));
                 Some(ToolDefinition::new(name, tool.description.clone(), schema))
             })
             .collect();
-        known.entry_or_insert_empty(&of).encoded = EncodedForm::Tools(made.clone());
+        known.entry_or_insert_empty(&of).encoded = EncodedReplyOrTools::Tools(made.clone());
         made
     }
 
@@ -215,9 +220,13 @@ impl EncodeCache {
         let first = request.messages.first();
         let begun = first.and_then(|first| known.prefixes.remove(&Arc::as_ptr(first).addr()));
         let begun = begun.filter(|begun| begun.is_prefix_of_request(request));
-        let mark = self.cached_text_marker(known.next);
+        let mark = self.placeholder_for_number(known.next);
         known.next += 1;
-        PendingBody::new(begun.unwrap_or_else(|| EncodedPrefix::new(request)), request, mark)
+        PendingBody::new(
+            begun.unwrap_or_else(|| EncodedPrefix::empty_for_request(request)),
+            request,
+            mark,
+        )
     }
 
     /// Completes the body of a request that the library encoded: inserts the cached messages and
@@ -239,7 +248,7 @@ impl EncodeCache {
     /// Evicts all entries whose owner was dropped.
     pub(super) fn evict_dropped(&self) {
         let mut known = self.lock_state();
-        known.prefixes.retain(|_, beginning| beginning.is_alive());
+        known.prefixes.retain(|_, beginning| beginning.is_session_alive());
         let CacheState { entries, texts, .. } = &mut *known;
         entries.retain(|_, entry| {
             let is_held = entry.owner.is_alive();
@@ -266,11 +275,11 @@ impl EncodeCache {
                 .split_once(PLACEHOLDER_END)
                 .and_then(|(mark, rest)| Some((known.texts.get(&mark.parse().ok()?)?, rest)));
             match marked {
-                Some((CachedText::Text(text), rest)) => {
+                Some((CachedTextOrJson::Text(text), rest)) => {
                     filled.extend_from_slice(text.as_bytes());
                     filled.extend_from_slice(rest.as_bytes());
                 }
-                Some((CachedText::Json(json), rest)) => {
+                Some((CachedTextOrJson::Json(json), rest)) => {
                     filled.pop_if(|quote| *quote == b'"');
                     filled.extend_from_slice(json.as_bytes());
                     filled.extend_from_slice(rest.strip_prefix('"').unwrap_or(rest).as_bytes());
@@ -287,11 +296,11 @@ impl EncodeCache {
 
 impl CacheState {
     /// Returns the entry of an owner, and creates it if needed.
-    fn entry_or_insert_empty(&mut self, of: &WeakSource) -> &mut CacheEntry {
+    fn entry_or_insert_empty(&mut self, of: &WeakTextOwner) -> &mut CacheEntry {
         let new = || CacheEntry {
             owner: of.clone(),
             placeholders: Vec::new(),
-            encoded: EncodedForm::Nothing,
+            encoded: EncodedReplyOrTools::Nothing,
         };
         self.entries.entry(of.address()).or_insert_with(new)
     }
@@ -302,7 +311,7 @@ impl CacheState {
         entry.placeholders.iter().for_each(|mark| drop(self.texts.remove(mark)));
     }
 
-    fn add_cached_text(&mut self, of: &WeakSource, kept: CachedText) -> u64 {
+    fn add_cached_text(&mut self, of: &WeakTextOwner, kept: CachedTextOrJson) -> u64 {
         let mark = self.next;
         self.next += 1;
         self.texts.insert(mark, kept);

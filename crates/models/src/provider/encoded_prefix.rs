@@ -50,7 +50,7 @@ struct EncodedMessages {
 
 impl EncodedPrefix {
     /// Creates an empty cache for the session of a request.
-    pub(super) fn new(request: &ModelRequest) -> Self {
+    pub(super) fn empty_for_request(request: &ModelRequest) -> Self {
         Self {
             system: Arc::downgrade(&request.system),
             tools: Arc::downgrade(&request.tools),
@@ -61,7 +61,7 @@ impl EncodedPrefix {
     }
 
     /// Returns whether the session's first message still exists outside of this cache.
-    pub(super) fn is_alive(&self) -> bool {
+    pub(super) fn is_session_alive(&self) -> bool {
         self.messages.first().is_some_and(|first| first.strong_count() > 0)
     }
 
@@ -86,7 +86,7 @@ impl EncodedPrefix {
 
     /// Returns the number of messages that the next request need not encode again. These are the
     /// messages of the previous request, provided that `request` has a reply after them.
-    fn cacheable_len_after(&self, request: &ModelRequest) -> Option<usize> {
+    fn next_cacheable_message_count(&self, request: &ModelRequest) -> Option<usize> {
         let next = self.messages.len();
         (next > self.encoded.messages && starts_with_messages(&request.messages, &self.messages))
             .then_some(next)
@@ -126,7 +126,8 @@ pub(super) struct PendingBody {
 impl PendingBody {
     /// Creates the state. `mark` is the placeholder for the cached messages.
     pub(super) fn new(prefix: EncodedPrefix, request: &ModelRequest, mark: String) -> Self {
-        let next_cached = prefix.cacheable_len_after(request).map(|next| (next, HashSet::new()));
+        let next_cached =
+            prefix.next_cacheable_message_count(request).map(|next| (next, HashSet::new()));
         let placeholder = (prefix.encoded.messages > 0).then_some(mark);
         let messages = request.messages.iter().map(Arc::downgrade).collect();
         Self { prefix, messages, placeholder, next_cached }
@@ -149,7 +150,7 @@ impl PendingBody {
 
     /// Records the ids of a reply's calls. If the library chose an id, the id depends on earlier
     /// calls. Messages with such an id are not cached.
-    pub(super) fn record_reply_call_ids(&mut self, place: usize, ids: &[CallId]) {
+    pub(super) fn record_ids_or_disable_caching(&mut self, place: usize, ids: &[CallId]) {
         let Some((next, learnt)) = &mut self.next_cached else { return };
         if place >= *next {
             return;

@@ -35,8 +35,8 @@ impl RequestFailure {
 
 /// Converts an error of a request to the last events of the reply. If a content filter has refused
 /// the request, the reply ends with a refusal, because every later request with the same messages
-/// would be refused too. The reason then precedes the refusal as a thought. The events never contain
-/// the key.
+/// would be refused too. The reason then precedes the refusal as a thought. The events never
+/// contain the key.
 pub(super) fn final_events(error: &ProviderError, key: Option<&ApiKey>) -> Vec<ModelEvent> {
     let is_refusal = error.provider_response().is_some_and(is_content_refusal);
     let error = from_provider_error(error, key);
@@ -147,7 +147,7 @@ fn from_error_response(response: &ProviderResponseError) -> ModelError {
         }
         fault => fault,
     };
-    let retry_after = retry_after(headers, &body, SystemTime::now());
+    let retry_after = requested_retry_delay(headers, &body, SystemTime::now());
     ModelError { kind: fault, message, status, retry_after }
 }
 
@@ -205,8 +205,8 @@ const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
     "tokens exceed",                     // gateways
 ];
 
-/// Lower-case phrases which mean that the model does not accept images. The status of such a response
-/// may be 404 or 500.
+/// Lower-case phrases which mean that the model does not accept images. The status of such a
+/// response may be 404 or 500.
 const IMAGE_PHRASES: [&str; 3] = [
     "support image input",           // OpenRouter and Ollama
     "image input is not supported",  // llama.cpp
@@ -271,7 +271,11 @@ fn classify_error(status: Option<u16>, text: &str) -> ModelErrorKind {
 /// Returns the time to wait before a retry, from the headers or from Gemini's error details. A date
 /// is compared with the server's clock if the response has a `Date` header.
 /// (<https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>)
-fn retry_after(headers: Option<&HeaderMap>, body: &Value, now: SystemTime) -> Option<Duration> {
+fn requested_retry_delay(
+    headers: Option<&HeaderMap>,
+    body: &Value,
+    now: SystemTime,
+) -> Option<Duration> {
     let header = |name: &str| headers?.get(name)?.to_str().ok().map(str::trim);
     let number = |name| header(name)?.parse::<f64>().ok();
     let date = |name| httpdate::parse_http_date(header(name)?).ok();
@@ -497,7 +501,7 @@ mod tests {
             }
             let body = serde_json::from_str(body).unwrap_or_default();
             let expected = expected.map(Duration::from_millis);
-            assert_eq!(retry_after(Some(&map), &body, now), expected, "{headers:?}");
+            assert_eq!(requested_retry_delay(Some(&map), &body, now), expected, "{headers:?}");
         }
     }
 

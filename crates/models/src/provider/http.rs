@@ -34,14 +34,14 @@ use crate::{ModelErrorKind, limits};
 /// are set up only for the first request.
 #[derive(Clone, Debug)]
 pub(super) struct HttpSender {
-    shared: Arc<SharedSenderState>,
+    shared: Arc<SenderSettingsAndCache>,
     /// State of the one request that uses this sender. `None` if the request does not belong to a
     /// session.
     pending_body: Arc<Mutex<Option<PendingBody>>>,
 }
 
 #[derive(Debug)]
-struct SharedSenderState {
+struct SenderSettingsAndCache {
     provider: Provider,
     key: Option<ApiKey>,
     ca_file: Option<PathBuf>,
@@ -51,7 +51,7 @@ struct SharedSenderState {
 impl HttpSender {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         let ProviderSettings { provider, key, ca_file, .. } = settings.clone();
-        let shared = Arc::new(SharedSenderState {
+        let shared = Arc::new(SenderSettingsAndCache {
             provider,
             key,
             ca_file,

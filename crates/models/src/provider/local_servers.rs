@@ -1,7 +1,7 @@
 //! Finds model servers on this machine. A server is identified by its responses.
 //!
-//! Only [`LocalServers::probe`] sends requests, and only to the given addresses. By default, the
-//! addresses are the usual ports on loopback.
+//! Only [`LocalServerAddresses::probe`] sends requests, and only to the given addresses. By
+//! default, the addresses are the usual ports on loopback.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::limits;
 /// Addresses at which local servers may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LocalServers {
+pub struct LocalServerAddresses {
     /// Base URL of Ollama.
     pub ollama: String,
     /// API key that is sent to Ollama. `None` if no key is needed.
@@ -33,7 +33,7 @@ pub struct LocalServers {
     pub lm_studio: String,
 }
 
-impl Default for LocalServers {
+impl Default for LocalServerAddresses {
     fn default() -> Self {
         Self {
             ollama: "http://127.0.0.1:11434".to_owned(),
@@ -45,15 +45,15 @@ impl Default for LocalServers {
     }
 }
 
-impl LocalServers {
+impl LocalServerAddresses {
     /// Probes all addresses at once. Returns the servers that identify themselves and have a model,
-    /// in the order of the fields of `LocalServers`. The settings of Ollama contain the key and the
-    /// certificates with which it was probed. The probe takes at most 0.6 s.
+    /// in the order of the fields of `LocalServerAddresses`. The settings of Ollama contain the key
+    /// and the certificates with which it was probed. The probe takes at most 0.6 s.
     pub async fn probe(&self) -> Vec<ProviderSettings> {
         let (ollama, llama_cpp, lm_studio) = join!(
-            self.probe_ollama(),
-            probe_llama_cpp(&self.llama_cpp),
-            probe_lm_studio(&self.lm_studio)
+            self.find_ollama_model(),
+            find_llama_cpp_model(&self.llama_cpp),
+            find_lm_studio_model(&self.lm_studio)
         );
         let found = [ollama, llama_cpp, lm_studio].into_iter().flatten();
         found.filter(|it| is_displayable_name(&it.model)).collect()
@@ -61,9 +61,11 @@ impl LocalServers {
 
     /// Probes Ollama, which reports its version. Prefers a loaded model over a model that is only
     /// on disk.
-    async fn probe_ollama(&self) -> Option<ProviderSettings> {
-        let access =
-            ProbeAccess { key: self.ollama_key.as_ref(), ca_file: self.ollama_ca_file.as_deref() };
+    async fn find_ollama_model(&self) -> Option<ProviderSettings> {
+        let access = ProbeKeyAndCaFile {
+            key: self.ollama_key.as_ref(),
+            ca_file: self.ollama_ca_file.as_deref(),
+        };
         let get = async |path| get_json(&self.ollama, path, access).await;
         get("/api/version").await?.get("version")?.as_str()?;
         let (loaded, stored) = join!(get("/api/ps"), get("/api/tags"));
@@ -82,14 +84,14 @@ impl LocalServers {
 
 /// The key and the certificates of a probe.
 #[derive(Clone, Copy, Default)]
-struct ProbeAccess<'a> {
+struct ProbeKeyAndCaFile<'a> {
     key: Option<&'a ApiKey>,
     ca_file: Option<&'a Path>,
 }
 
 /// Probes llama.cpp, which is identified by the owner that it reports for its only model.
-async fn probe_llama_cpp(base: &str) -> Option<ProviderSettings> {
-    let open = ProbeAccess::default();
+async fn find_llama_cpp_model(base: &str) -> Option<ProviderSettings> {
+    let open = ProbeKeyAndCaFile::default();
     let (models, properties) =
         join!(get_json(base, "/v1/models", open), get_json(base, "/props", open));
     let models = models?;
@@ -104,8 +106,8 @@ async fn probe_llama_cpp(base: &str) -> Option<ProviderSettings> {
 }
 
 /// Probes LM Studio, which reports the loaded model at a path that no other server has.
-async fn probe_lm_studio(base: &str) -> Option<ProviderSettings> {
-    let models = get_json(base, "/api/v0/models", ProbeAccess::default()).await?;
+async fn find_lm_studio_model(base: &str) -> Option<ProviderSettings> {
+    let models = get_json(base, "/api/v0/models", ProbeKeyAndCaFile::default()).await?;
     let speaks = |model: &&Value| matches!(model["type"].as_str(), Some("llm" | "vlm"));
     let is_loaded = |model: &&Value| model["state"] == "loaded";
     let models = models.get("data")?.as_array()?;
@@ -117,7 +119,7 @@ async fn probe_lm_studio(base: &str) -> Option<ProviderSettings> {
     })
 }
 
-async fn get_json(base: &str, path: &str, access: ProbeAccess<'_>) -> Option<Value> {
+async fn get_json(base: &str, path: &str, access: ProbeKeyAndCaFile<'_>) -> Option<Value> {
     let url = Url::parse(&format!("{base}{path}")).ok()?;
     let client = client::client_for_url(&url, access.ca_file).await.ok()?;
     let answer = async {
@@ -153,12 +155,12 @@ mod tests {
     }
 
     /// Returns the addresses of Ollama, llama.cpp and LM Studio.
-    fn at(ollama: &str, llama_cpp: &str, lm_studio: &str) -> LocalServers {
-        LocalServers {
+    fn at(ollama: &str, llama_cpp: &str, lm_studio: &str) -> LocalServerAddresses {
+        LocalServerAddresses {
             ollama: ollama.to_owned(),
             llama_cpp: llama_cpp.to_owned(),
             lm_studio: lm_studio.to_owned(),
-            ..LocalServers::default()
+            ..LocalServerAddresses::default()
         }
     }
 
@@ -213,7 +215,7 @@ mod tests {
         let hidden = json_response(&json!({ "data": [
             { "id": "\u{1b}[2J", "type": "llm", "state": "loaded" },
         ] }));
-        let found = async |servers: LocalServers| {
+        let found = async |servers: LocalServerAddresses| {
             let found = servers.probe().await.into_iter().next()?;
             Some((found.provider, found.model, found.base_url.unwrap(), found.context_tokens))
         };

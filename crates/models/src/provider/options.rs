@@ -21,7 +21,7 @@ pub(super) fn set_request_options(
     let mut params = Map::new();
     let reasoning = request
         .effort
-        .and_then(|effort| capabilities::find_supported_reasoning(settings, known, effort));
+        .and_then(|effort| capabilities::find_reasoning_for_effort(settings, known, effort));
     match reasoning {
         Some(reasoning) if dialect.is_compatible => {
             params.extend(capabilities::openai_effort_param(settings.provider, &reasoning));

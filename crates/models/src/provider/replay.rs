@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{ModelToolCall, ProviderReplay};
 
 /// Returns the id of a call from the call's position in its reply.
-pub(super) fn call_id_at(place: usize) -> String {
+pub(super) fn call_id_from_position(place: usize) -> String {
     format!("call_{}", place + 1)
 }
 
@@ -51,16 +51,16 @@ pub(super) fn replay_from_reply(
         return None;
     }
     for block in &mut turn.content {
-        if native_form_of_block(block).is_some_and(has_only_streamed_keys) {
+        if stored_native_form_of_block(block).is_some_and(has_only_streamed_keys) {
             *block = block.canonical();
         }
     }
     let is_heard = |block: &AssistantContent| match block {
         AssistantContent::Text(_) | AssistantContent::ToolCall(_) => {
-            native_form_of_block(block).is_none()
+            stored_native_form_of_block(block).is_none()
         }
         // Thoughts without a signature are never sent back.
-        AssistantContent::Reasoning(_) => native_form_of_block(block).is_none(),
+        AssistantContent::Reasoning(_) => stored_native_form_of_block(block).is_none(),
         _ => false,
     };
     let kept = if turn.content.iter().all(is_heard) {
@@ -96,7 +96,7 @@ pub(super) fn restore_stored_reply(
 }
 
 /// Returns the provider's own form of a block.
-fn native_form_of_block(block: &AssistantContent) -> Option<&Value> {
+fn stored_native_form_of_block(block: &AssistantContent) -> Option<&Value> {
     let native = match block {
         AssistantContent::Text(text) => &text.native,
         AssistantContent::ToolCall(call) => &call.native,

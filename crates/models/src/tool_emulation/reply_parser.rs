@@ -40,7 +40,7 @@ struct ObjectNesting {
 }
 
 impl ReplyParser {
-    pub(super) fn new(id: String) -> Self {
+    pub(super) fn with_call_id(id: String) -> Self {
         Self { id, state: ReplyState::Undecided(String::new()), has_called: false }
     }
 
@@ -84,7 +84,7 @@ impl ReplyParser {
             ReplyState::PlainText => events.push(ModelEvent::Text(text.to_owned())),
             ReplyState::Text(rest) => {
                 rest.push_str(text);
-                self.emit_complete_text(events);
+                self.emit_complete_chars(events);
             }
             ReplyState::Arguments(nesting) => {
                 let end = nesting.find_object_end(text);
@@ -104,7 +104,7 @@ impl ReplyParser {
             self.state = ReplyState::PlainText;
         } else if let Some(rest) = strip_token_sequence(started, &["{", "\"text\"", ":", "\""]) {
             self.state = ReplyState::Text(rest.to_owned());
-            self.emit_complete_text(events);
+            self.emit_complete_chars(events);
         } else if let Some((name, rest)) =
             strip_token_sequence(started, &["{", "\"tool\"", ":"]).and_then(parse_json_string)
             && let Some(rest) = strip_token_sequence(rest, &[",", "\"arguments\"", ":"])
@@ -146,7 +146,7 @@ impl ReplyParser {
     }
 
     /// Emits the characters of the string `text` that are complete so far.
-    fn emit_complete_text(&mut self, events: &mut Vec<ModelEvent>) {
+    fn emit_complete_chars(&mut self, events: &mut Vec<ModelEvent>) {
         let ReplyState::Text(rest) = &mut self.state else { return };
         let (whole, is_end) = complete_json_chars_len(rest);
         let read: String = rest.drain(..whole).collect();
@@ -163,7 +163,7 @@ impl ReplyParser {
     fn handle_reply_end(&mut self, is_whole: bool, events: &mut Vec<ModelEvent>) {
         match mem::replace(&mut self.state, ReplyState::Done) {
             ReplyState::Undecided(seen) | ReplyState::Buffered(seen) => {
-                self.parse_buffered(seen, is_whole, events);
+                self.parse_complete_reply(seen, is_whole, events);
             }
             // The session reports incomplete arguments to the model, as it does for every model.
             ReplyState::Arguments(_) => events.push(ModelEvent::CallEnd { id: self.id.clone() }),
@@ -173,7 +173,7 @@ impl ReplyParser {
     }
 
     /// Parses a complete reply whose fields are in another order, or which is not in the format.
-    fn parse_buffered(&mut self, seen: String, is_whole: bool, events: &mut Vec<ModelEvent>) {
+    fn parse_complete_reply(&mut self, seen: String, is_whole: bool, events: &mut Vec<ModelEvent>) {
         let reply: Value = serde_json::from_str(&seen).unwrap_or_default();
         if let Some(name) = reply["tool"].as_str().filter(|_| is_whole) {
             let arguments = match &reply["arguments"] {

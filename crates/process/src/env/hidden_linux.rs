@@ -15,13 +15,13 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 /// Hides each variable unless `stays` returns true for its name. Returns whether hiding succeeded.
 /// Hiding fails if the process has several threads, because another thread may be reading the
 /// variables.
-pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
+pub(crate) fn hide_from_other_processes(stays: impl Fn(&[u8]) -> bool) -> bool {
     // The buffer is longer than any possible line, so one read is enough. This code runs at every
     // start.
     let mut stat = [0; 2048];
     let read = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut stat));
     let stat = String::from_utf8_lossy(&stat[..read.unwrap_or_default()]);
-    let Some(EnvironBlock { threads: 1, addresses: block }) = EnvironBlock::parse(&stat) else {
+    let Some(ProcessStat { threads: 1, addresses: block }) = ProcessStat::parse(&stat) else {
         return false;
     };
     move_and_zero_variables(&block, stays);
@@ -30,13 +30,13 @@ pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct EnvironBlock {
+struct ProcessStat {
     threads: u32,
     /// The range of addresses whose content the kernel shows in `/proc/PID/environ`.
     addresses: Range<usize>,
 }
 
-impl EnvironBlock {
+impl ProcessStat {
     /// Parses the line of `/proc/self/stat`. The numbers come after the program's name, which is in
     /// parentheses and may contain any character.
     fn parse(stat: &str) -> Option<Self> {
@@ -91,11 +91,11 @@ mod tests {
         let numbers: Vec<_> = (1..50).map(|index| number(index).to_string()).collect();
         let stat = format!("42 (a) 1 (b) S {}\n", numbers.join(" "));
         assert_eq!(
-            EnvironBlock::parse(&stat),
-            Some(EnvironBlock { threads: 3, addresses: 1000..1200 })
+            ProcessStat::parse(&stat),
+            Some(ProcessStat { threads: 3, addresses: 1000..1200 })
         );
-        assert_eq!(EnvironBlock::parse("42 (a) S 7"), None);
+        assert_eq!(ProcessStat::parse("42 (a) S 7"), None);
         let now = std::fs::read_to_string("/proc/self/stat").unwrap();
-        assert!(!EnvironBlock::parse(&now).unwrap().addresses.is_empty());
+        assert!(!ProcessStat::parse(&now).unwrap().addresses.is_empty());
     }
 }

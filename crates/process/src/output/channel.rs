@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::record::Recording;
 use super::text::{HeadTail, bytes_to_omit_after_gap};
-use super::{OutputPiece, complete_utf8_len};
+use super::{OutputBytesOrGap, complete_utf8_len};
 use crate::limits::{
     LIVE_OUTPUT_INTERVAL, MAX_BUFFERED_READS, MAX_LIVE_OUTPUT_BYTES, OUTPUT_READ_BYTES,
 };
@@ -66,7 +66,7 @@ struct State {
 
 impl State {
     fn new(is_recorded: bool) -> Self {
-        let buffered = new_buffer(is_recorded);
+        let buffered = new_buffer_limited_if_recorded(is_recorded);
         Self {
             buffered,
             is_receiver_waiting: false,
@@ -79,7 +79,7 @@ impl State {
 
 /// Returns a buffer for bytes that the receiver has not received yet. If the output is recorded,
 /// the buffer keeps only the beginning and the end.
-fn new_buffer(is_recorded: bool) -> HeadTail {
+fn new_buffer_limited_if_recorded(is_recorded: bool) -> HeadTail {
     HeadTail::new(if is_recorded { MAX_LIVE_OUTPUT_BYTES } else { usize::MAX })
 }
 
@@ -141,7 +141,7 @@ impl Receiver {
                 if is_due && !is_empty {
                     (state.is_receiver_waiting, state.last_taken_at) =
                         (false, Some(Instant::now()));
-                    let next = new_buffer(self.shared.recording.is_some());
+                    let next = new_buffer_limited_if_recorded(self.shared.recording.is_some());
                     let taken = mem::replace(&mut state.buffered, next);
                     self.shared.room.notify_one();
                     drop(state);
@@ -150,7 +150,7 @@ impl Receiver {
                         .recording
                         .as_ref()
                         .map(|_| Instant::now() + LIVE_OUTPUT_INTERVAL);
-                    return Some(OutputChunk::from_buffer(&taken));
+                    return Some(OutputChunk::from_head_tail(&taken));
                 }
                 if is_empty && state.is_sender_closed {
                     return None;
@@ -183,7 +183,7 @@ pub(crate) struct OutputChunk {
 }
 
 impl OutputChunk {
-    fn from_buffer(taken: &HeadTail) -> Self {
+    fn from_head_tail(taken: &HeadTail) -> Self {
         let (mut head, mut tail) = (taken.head().to_vec(), <[_; 2]>::from(taken.tail()).concat());
         if taken.total_bytes() == taken.kept_bytes() as u64 {
             head.append(&mut tail);
@@ -201,11 +201,11 @@ impl OutputChunk {
     }
 
     /// Passes each piece to `to`, in order.
-    pub(crate) fn for_each_piece(&self, mut to: impl FnMut(OutputPiece<'_>)) {
-        to(OutputPiece::Bytes(&self.head));
+    pub(crate) fn for_each_piece(&self, mut to: impl FnMut(OutputBytesOrGap<'_>)) {
+        to(OutputBytesOrGap::Bytes(&self.head));
         if self.omitted_bytes > 0 {
-            to(OutputPiece::Omitted(self.omitted_bytes));
-            to(OutputPiece::Bytes(&self.tail));
+            to(OutputBytesOrGap::Omitted(self.omitted_bytes));
+            to(OutputBytesOrGap::Bytes(&self.tail));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::mem;
 
-use callboard_text::is_strippable;
+use callboard_text::is_strippable_from_output;
 use vte::{Params, Parser, Perform};
 
 use super::complete_utf8_len;
@@ -125,7 +125,7 @@ impl FilteredOutput {
 
 impl Perform for FilteredOutput {
     fn print(&mut self, letter: char) {
-        if !letter.is_control() && (!is_strippable(letter) || is_emoji_joiner(letter)) {
+        if !letter.is_control() && (!is_strippable_from_output(letter) || is_emoji_joiner(letter)) {
             self.out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
         }
     }
@@ -198,7 +198,7 @@ impl Perform for FilteredOutput {
         let is_cut =
             params.len() == MAX_OSC_PARAMS || attributes.len() + address.len() > MAX_LINK_BYTES;
         if !is_cut && (address.is_empty() || is_web(&address)) {
-            let id = String::from_utf8_lossy(link_id(attributes));
+            let id = String::from_utf8_lossy(link_id_attribute_if_plain(attributes));
             let address = String::from_utf8_lossy(&address);
             self.append_formatted(format_args!("\x1b]8;{id};{address}\x1b\\"));
         }
@@ -216,7 +216,7 @@ fn is_web(address: &[u8]) -> bool {
 }
 
 /// Returns the attribute `id`, which joins the parts of one link, if it has only plain characters.
-fn link_id(attributes: &[u8]) -> &[u8] {
+fn link_id_attribute_if_plain(attributes: &[u8]) -> &[u8] {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(byte);
     if attributes.starts_with(b"id=") && attributes.iter().all(is_plain) { attributes } else { b"" }
 }

@@ -74,7 +74,7 @@ pub struct RecordedFile {
 
 /// Position up to which an output was reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OutputPosition {
+pub struct ReportedOutputPosition {
     /// Offset of the first byte after the last reported line end. An unfinished line is reported
     /// again when more of the line arrives. Text that is written in pieces (a progress bar, a
     /// character) is therefore reported as a whole.
@@ -141,20 +141,20 @@ impl Recording {
     pub fn snapshot(&self) -> RecordedOutput {
         let (kept, (file, trouble)) = {
             let state = &mut *lock(&self.state);
-            (state.head_tail.clone(), state.storage.file_status())
+            (state.head_tail.clone(), state.storage.file_and_write_error())
         };
         RecordedOutput::from_head_tail(&kept, file, trouble)
     }
 
     /// Returns the output after the position `mark`, and advances `mark`.
-    pub fn take_new(&self, mark: &mut OutputPosition) -> NewOutput {
+    pub fn take_new(&self, mark: &mut ReportedOutputPosition) -> NewOutput {
         let (part, binary, file, seen, lines) = {
             let State { head_tail: kept, storage: place, .. } = &mut *lock(&self.state);
-            let part = kept.part_after(mark.bytes, mark.lines);
+            let part = kept.without_first_bytes(mark.bytes, mark.lines);
             (
                 part,
                 sniff_binary(kept),
-                place.file_status().0,
+                place.file_and_write_error().0,
                 kept.total_bytes(),
                 kept.total_line_ends(),
             )
@@ -164,7 +164,8 @@ impl Recording {
         let fresh = NewOutput { bytes: seen - mark.total_bytes, excerpt, binary, file };
         let open =
             Some(part.unfinished_line_bytes()).filter(|bytes| *bytes <= MAX_REPEATED_LINE_BYTES);
-        *mark = OutputPosition { bytes: seen - open.unwrap_or(0), lines, total_bytes: seen };
+        *mark =
+            ReportedOutputPosition { bytes: seen - open.unwrap_or(0), lines, total_bytes: seen };
         fresh
     }
 }
@@ -180,9 +181,8 @@ impl State {
         self.storage = match std::mem::replace(&mut self.storage, OutputStorage::Unavailable(None))
         {
             // All earlier output bytes are still in memory, so the file gets them now.
-            OutputStorage::Memory(open) => {
-                OutputStorage::open_now(open).append(self.head_tail.head(), self.max_file_bytes)
-            }
+            OutputStorage::Memory(open) => OutputStorage::open_file_or_unavailable(open)
+                .append(self.head_tail.head(), self.max_file_bytes),
             place => place,
         }
         .append(bytes, self.max_file_bytes.saturating_sub(total));
@@ -190,7 +190,7 @@ impl State {
 }
 
 impl OutputStorage {
-    fn open_now(open: OpenFileFn) -> Self {
+    fn open_file_or_unavailable(open: OpenFileFn) -> Self {
         match open() {
             Ok(Some((file, path))) => Self::File { file, path, trouble: None },
             Ok(None) => Self::Unavailable(None),
@@ -217,7 +217,8 @@ impl OutputStorage {
                 // All writes except the last one were complete.
                 let bytes = file.stream_position().unwrap_or(0);
                 if trouble.is_none() && total > room {
-                    trouble = file.write_all(truncation_note(total - room).as_bytes()).err();
+                    trouble =
+                        file.write_all(truncated_file_last_line(total - room).as_bytes()).err();
                 }
                 (Some(RecordedFile { path, bytes }), trouble)
             }
@@ -225,7 +226,7 @@ impl OutputStorage {
     }
 
     /// Returns the file in its current state, and the write error if there was one.
-    fn file_status(&mut self) -> (Option<RecordedFile>, Option<String>) {
+    fn file_and_write_error(&mut self) -> (Option<RecordedFile>, Option<String>) {
         let (file, trouble) = match self {
             Self::Memory(_) => (None, None),
             Self::Unavailable(trouble) => (None, trouble.as_ref()),
@@ -239,7 +240,7 @@ impl OutputStorage {
 }
 
 /// Returns the last line of a truncated file. The line gives the number of omitted bytes.
-fn truncation_note(bytes: u64) -> String {
+fn truncated_file_last_line(bytes: u64) -> String {
     let what = if bytes == 1 { "byte has" } else { "bytes have" };
     format!("\n[... {bytes} {what} no room here]\n")
 }

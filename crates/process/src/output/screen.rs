@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use callboard_text::is_strippable;
+use callboard_text::is_strippable_from_output;
 use vte::{Params, Perform};
 
 use super::escapes::{EscapeParser, is_emoji_joiner};
@@ -13,13 +13,13 @@ use crate::limits::{SCREEN_COLS, SCREEN_ROWS};
 /// A text, and the number of characters that were removed from it because they hide or reorder
 /// other characters.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct SafeScreenText {
+pub(super) struct TextAndHiddenCharCount {
     pub(super) text: String,
     pub(super) hidden_chars: u64,
 }
 
 /// Returns the text that a terminal would show at the end.
-pub(super) fn render_final_text(raw: &[u8]) -> SafeScreenText {
+pub(super) fn render_final_text(raw: &[u8]) -> TextAndHiddenCharCount {
     let (mut reader, mut screen) = (EscapeParser::default(), Screen::default());
     reader.parse_chunk(&mut screen, raw);
     reader.finish(&mut screen);
@@ -94,7 +94,7 @@ impl ScreenPage {
 
     /// Deletes characters at the cursor and moves the following characters left, within the
     /// screen's width.
-    fn delete(&mut self, count: usize) {
+    fn delete_chars_at_cursor(&mut self, count: usize) {
         let col = self.col;
         let line = self.cursor_line();
         let len = line.len();
@@ -118,7 +118,7 @@ impl ScreenPage {
     }
 
     /// Appends the lines as final text; later text begins on a new line.
-    fn append_final_lines_to(&self, text: &mut String) {
+    fn append_page_and_newline_to(&self, text: &mut String) {
         self.append_page_to(text);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -127,13 +127,13 @@ impl ScreenPage {
 }
 
 impl Screen {
-    fn finish(self) -> SafeScreenText {
+    fn finish(self) -> TextAndHiddenCharCount {
         let mut text = self.scrolled_off;
         if let Some(page) = self.main_page {
-            page.append_final_lines_to(&mut text);
+            page.append_page_and_newline_to(&mut text);
         }
         self.page.append_page_to(&mut text);
-        SafeScreenText { text, hidden_chars: self.hidden_chars }
+        TextAndHiddenCharCount { text, hidden_chars: self.hidden_chars }
     }
 
     fn newline(&mut self) {
@@ -157,7 +157,7 @@ impl Screen {
     fn start_new_page(&mut self) {
         let page = std::mem::take(&mut self.page);
         if self.main_page.is_none() && page.lines.iter().any(|line| !line.is_empty()) {
-            page.append_final_lines_to(&mut self.scrolled_off);
+            page.append_page_and_newline_to(&mut self.scrolled_off);
         }
     }
 
@@ -173,7 +173,7 @@ impl Screen {
 
 impl Perform for Screen {
     fn print(&mut self, letter: char) {
-        if is_strippable(letter) {
+        if is_strippable_from_output(letter) {
             self.hidden_chars += u64::from(!is_emoji_joiner(letter));
         } else if !letter.is_control() {
             self.page.put(letter);
@@ -214,7 +214,7 @@ impl Perform for Screen {
                 page.lines.truncate(row + 1);
             }
             (b"", 'K') => page.erase_line(how),
-            (b"", 'P') => page.delete(count),
+            (b"", 'P') => page.delete_chars_at_cursor(count),
             (b"", 'X') => {
                 let count = count.min(SCREEN_COLS);
                 page.cursor_line().iter_mut().skip(col).take(count).for_each(|cell| *cell = ' ');

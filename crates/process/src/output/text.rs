@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use callboard_text::count_with_noun;
 use memchr::memchr_iter;
 
-use super::screen::{self, SafeScreenText};
+use super::screen::{self, TextAndHiddenCharCount};
 use super::{complete_utf8_len, is_continuation};
 
 /// Returns the text that a terminal would show at the end. The result has no escape sequences, no
@@ -20,11 +20,11 @@ use super::{complete_utf8_len, is_continuation};
 /// the alternate screen is discarded when the program leaves it; text of a cleared screen is kept.
 ///
 /// ```
-/// use callboard_process::text::plain_text;
-/// assert_eq!(plain_text(b"10%\r50%\r\x1b[32m100%\x1b[0m done\r\n"), "100% done\n");
-/// assert_eq!(plain_text(b"a: 1\nb: 1\n\x1b[2A\x1b[Ka: 2\n\x1b[Kb: 2\n"), "a: 2\nb: 2\n");
+/// use callboard_process::text::terminal_output_to_text;
+/// assert_eq!(terminal_output_to_text(b"10%\r50%\r\x1b[32m100%\x1b[0m done\r\n"), "100% done\n");
+/// assert_eq!(terminal_output_to_text(b"a: 1\nb: 1\n\x1b[2A\x1b[Ka: 2\n\x1b[Kb: 2\n"), "a: 2\nb: 2\n");
 /// ```
-pub fn plain_text(raw: &[u8]) -> String {
+pub fn terminal_output_to_text(raw: &[u8]) -> String {
     screen::render_final_text(raw).text
 }
 
@@ -49,7 +49,7 @@ pub struct HeadTail {
     lines: u64,
 }
 
-/// A part of an output as [plain text](plain_text).
+/// A part of an output as [plain text](terminal_output_to_text).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputExcerpt {
@@ -111,7 +111,7 @@ impl HeadTail {
 
     /// Returns the kept output after the first `bytes` bytes. `lines` is the number of line ends in
     /// these first bytes.
-    pub(super) fn part_after(&self, bytes: u64, lines: u64) -> Self {
+    pub(super) fn without_first_bytes(&self, bytes: u64, lines: u64) -> Self {
         let behind = |start: u64, len: usize| {
             usize::try_from(bytes.saturating_sub(start)).unwrap_or(usize::MAX).min(len)
         };
@@ -134,14 +134,14 @@ impl HeadTail {
         kept.take_while(|byte| **byte != b'\n').count() as u64
     }
 
-    /// Returns the output as [plain text](plain_text) of at most `limit` bytes. If bytes are
-    /// omitted from the middle, a line there gives their number.
+    /// Returns the output as [plain text](terminal_output_to_text) of at most `limit` bytes. If
+    /// bytes are omitted from the middle, a line there gives their number.
     pub fn to_text(&self, limit: usize) -> String {
         self.excerpt(limit).text
     }
 
-    /// Returns the output as [plain text](plain_text) of at most `limit` bytes, with the size of
-    /// the omitted part.
+    /// Returns the output as [plain text](terminal_output_to_text) of at most `limit` bytes, with
+    /// the size of the omitted part.
     pub fn excerpt(&self, limit: usize) -> OutputExcerpt {
         let mut tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.total == self.kept_bytes() as u64 {
@@ -179,10 +179,11 @@ struct OmittedSize {
 /// assert_eq!(truncate_middle("0123456789", 4), "01\n[... 6 bytes left out ...]\n89");
 /// ```
 pub fn truncate_middle(text: &str, limit: usize) -> String {
-    truncate_to_excerpt(SafeScreenText { text: text.to_owned(), hidden_chars: 0 }, limit).text
+    truncate_to_excerpt(TextAndHiddenCharCount { text: text.to_owned(), hidden_chars: 0 }, limit)
+        .text
 }
 
-fn truncate_to_excerpt(all: SafeScreenText, limit: usize) -> OutputExcerpt {
+fn truncate_to_excerpt(all: TextAndHiddenCharCount, limit: usize) -> OutputExcerpt {
     if all.text.len() <= limit {
         return OutputExcerpt {
             text: all.text,
@@ -201,9 +202,9 @@ fn truncate_to_excerpt(all: SafeScreenText, limit: usize) -> OutputExcerpt {
 /// Joins two texts into one of at most `limit` bytes, with a line between them that gives the size
 /// of the gap.
 fn join_around_gap(
-    head: &SafeScreenText,
+    head: &TextAndHiddenCharCount,
     gap: OmittedSize,
-    tail: &SafeScreenText,
+    tail: &TextAndHiddenCharCount,
     limit: usize,
 ) -> OutputExcerpt {
     let (first, last) =
@@ -291,9 +292,9 @@ mod tests {
             // Control characters.
             ("a\0b\x07c\x7fd\u{85}e\x0cf", "abcdef"),
         ] {
-            assert_eq!(plain_text(raw.as_bytes()), expected, "{raw:?}");
+            assert_eq!(terminal_output_to_text(raw.as_bytes()), expected, "{raw:?}");
         }
-        assert_eq!(plain_text(b"\xffok\xe2\x82"), "\u{fffd}ok\u{fffd}");
+        assert_eq!(terminal_output_to_text(b"\xffok\xe2\x82"), "\u{fffd}ok\u{fffd}");
     }
 
     #[test]
@@ -313,7 +314,7 @@ mod tests {
     /// A naive parser would need quadratic time for these bytes.
     #[test]
     fn invalid_utf8_is_parsed_in_linear_time() {
-        let text = plain_text(&vec![0xff; 1 << 20]);
+        let text = terminal_output_to_text(&vec![0xff; 1 << 20]);
         assert_eq!(text.len(), 3 << 20);
     }
 
@@ -345,9 +346,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_control_character_survives(raw in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let text = plain_text(&raw);
+            let text = terminal_output_to_text(&raw);
             prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
-            prop_assert_eq!(plain_text(text.as_bytes()), text);
+            prop_assert_eq!(terminal_output_to_text(text.as_bytes()), text);
         }
 
         #[test]

@@ -44,7 +44,7 @@ impl CommandInput {
     #[must_use]
     pub fn is_input_awaited(&self) -> bool {
         let line = self.0.borrow().clone();
-        line.is_some_and(|line| line.silence.is_input_awaited())
+        line.is_some_and(|line| line.silence.is_input_awaited_now())
     }
 
     /// Resolves when the command has been silent for some seconds and is waiting for input.
@@ -102,7 +102,7 @@ impl SilenceTimer {
 
     /// Returns whether a process waits for input, regardless of how long the command has been
     /// silent. The check takes some milliseconds.
-    pub(super) fn is_input_awaited(&self) -> bool {
+    pub(super) fn is_input_awaited_now(&self) -> bool {
         self.tree.waits_for_input()
     }
 

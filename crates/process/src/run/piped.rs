@@ -10,7 +10,9 @@ use std::thread;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::running::{check_cwd_and_lengths, new_command_id, signal_tree, start_error};
+use super::running::{
+    check_cwd_and_lengths, new_command_id, signal_tree_without_blocking, start_error,
+};
 use super::{CommandExit, ExitCause, SpawnError, command_exit, end_processes};
 use crate::program::{ProgramExit, SpawnSpec};
 use crate::sandbox::CommandSandbox;
@@ -98,7 +100,7 @@ impl PipedCommand {
     }
 
     fn run_thread(self, begun: Instant, started: oneshot::Sender<Started>) {
-        let (tree, waiter, streams) = match self.spawn() {
+        let (tree, waiter, streams) = match self.spawn_on_current_thread() {
             Ok(spawned) => spawned,
             Err(error) => return drop(started.send(Err(error))),
         };
@@ -107,14 +109,16 @@ impl PipedCommand {
         let program = PipedProgram { tree: Arc::clone(&tree), ended, exit: None, begun };
         // Without a receiver, the program is dropped, which kills the processes.
         drop(started.send(Ok((program, streams))));
-        drop(sender.send(tree.wait_and_reap(waiter).map_err(start_error)));
+        drop(sender.send(tree.wait_and_end_left_overs(waiter).map_err(start_error)));
     }
 
-    fn spawn(&self) -> Result<(ProcessTree, ExitWaiter, PipedStreams), SpawnError> {
+    fn spawn_on_current_thread(
+        &self,
+    ) -> Result<(ProcessTree, ExitWaiter, PipedStreams), SpawnError> {
         let argv: Vec<_> =
             [&self.program].into_iter().chain(&self.args).map(String::as_str).collect();
         check_cwd_and_lengths(&self.cwd, &self.env, argv.iter().copied())?;
-        let (data, errors, end) = tree::open_socket().map_err(start_error)?;
+        let (data, errors, end) = tree::open_socket_and_error_pipe().map_err(start_error)?;
         let program = SpawnSpec {
             argv,
             cwd: &self.cwd,
@@ -164,6 +168,6 @@ impl PipedProgram {
 
 impl Drop for PipedProgram {
     fn drop(&mut self) {
-        drop(signal_tree(&self.tree, ProcessTree::kill));
+        drop(signal_tree_without_blocking(&self.tree, ProcessTree::kill));
     }
 }

@@ -36,21 +36,24 @@ pub(super) struct RunningShell {
 
 impl Drop for RunningShell {
     fn drop(&mut self) {
-        drop(signal_tree(&self.tree, ProcessTree::kill));
+        drop(signal_tree_without_blocking(&self.tree, ProcessTree::kill));
     }
 }
 
 /// Signals the processes of a command. A search for the processes takes a while. If a search is
 /// necessary, a separate thread does the work. The returned channel closes when all processes are
 /// signalled.
-pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> oneshot::Receiver<()> {
+pub(super) fn signal_tree_without_blocking(
+    tree: &Arc<ProcessTree>,
+    how: fn(&ProcessTree),
+) -> oneshot::Receiver<()> {
     let (busy, done) = oneshot::channel();
     let found = Arc::clone(tree);
     let act = move || {
         how(&found);
         drop(busy);
     };
-    if tree.can_signal_directly() {
+    if tree.can_signal_without_search() {
         act();
     } else {
         // If the thread cannot be started, the next signal ends the command.
@@ -88,7 +91,7 @@ fn run_command_thread(
     };
     let tree = Arc::clone(&live.tree);
     drop(started.send(Ok(live)));
-    drop(ended.send(tree.wait_and_reap(waiter).map_err(start_error)));
+    drop(ended.send(tree.wait_and_end_left_overs(waiter).map_err(start_error)));
 }
 
 struct SpawnedCommand {

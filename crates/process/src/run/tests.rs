@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::env::base_env;
 use crate::limits::{LEFT_OVER_GRACE, MAX_COMMAND_STRING_BYTES};
-use crate::text::plain_text;
+use crate::text::terminal_output_to_text;
 
 /// The test framework provides `main`, but functions in this section are called before `main`.
 #[used]
@@ -60,8 +60,16 @@ async fn run_command(
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<CommandExit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
-    run_supervised(command, supervision, None, None, cancel, ignore_omitted_pieces(output), ready)
-        .await
+    run_supervised(
+        command,
+        supervision,
+        None,
+        None,
+        cancel,
+        adapt_bytes_callback_to_pieces(output),
+        ready,
+    )
+    .await
 }
 
 /// Runs a command to its end, and returns its output as text.
@@ -71,7 +79,7 @@ async fn finish(supervision: Supervision, command: ShellCommand) -> (CommandExit
     let exit = run_command(supervision, command, cancel, |chunk| output.extend_from_slice(chunk))
         .await
         .unwrap();
-    (exit, plain_text(&output))
+    (exit, terminal_output_to_text(&output))
 }
 
 async fn check(line: &str, code: i32, expected: &str) {
@@ -152,7 +160,7 @@ fn watch(word: &'static str) -> (Arc<Notify>, impl FnMut(&[u8]) + Send) {
     let (notify, mut output) = (Arc::clone(&seen), Vec::new());
     let watch = move |chunk: &[u8]| {
         output.extend_from_slice(chunk);
-        if plain_text(&output).contains(word) {
+        if terminal_output_to_text(&output).contains(word) {
             notify.notify_one();
         }
     };
@@ -217,13 +225,13 @@ async fn the_output_callback_runs_while_the_command_runs() {
         let exit = run_command(supervision, waiting, CancellationToken::new(), |chunk| {
             // The gate is a FIFO: this write blocks until the command opens the gate, and the
             // command blocks until this write.
-            if plain_text(&output).is_empty() {
+            if terminal_output_to_text(&output).is_empty() {
                 fs::write(&gate, "go\n").unwrap();
             }
             output.extend_from_slice(chunk);
         });
         assert_eq!(exit.await.unwrap().cause, ExitCause::Exited);
-        assert_eq!(plain_text(&output), "ready\ngo\n");
+        assert_eq!(terminal_output_to_text(&output), "ready\ngo\n");
     }
 }
 
@@ -456,8 +464,9 @@ async fn a_command_waits_for_a_slow_reader() {
         let (mut read, mut most, mut shell) = (0, 0, None);
         let exit = run_command(supervision, command(&line), CancellationToken::new(), |chunk| {
             read += chunk.len() as u64;
-            let shell =
-                shell.get_or_insert_with(|| plain_text(chunk).lines().next().unwrap().to_owned());
+            let shell = shell.get_or_insert_with(|| {
+                terminal_output_to_text(chunk).lines().next().unwrap().to_owned()
+            });
             let io = fs::read_to_string(format!("/proc/{shell}/io")).unwrap_or_default();
             let written: Option<u64> =
                 io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok());

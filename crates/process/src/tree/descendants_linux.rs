@@ -24,7 +24,7 @@ pub(super) struct CommandProcesses {
 
 impl CommandProcesses {
     pub(super) fn new(leader: Pid, environ_line: String) -> Self {
-        let born = Process::find_live(leader).map_or(0, |process| process.born);
+        let born = Process::from_live_pid(leader).map_or(0, |process| process.born);
         Self { leader: leader.as_raw_pid(), born, environ_line, confirmed: Mutex::default() }
     }
 
@@ -35,7 +35,7 @@ impl CommandProcesses {
 
     /// Stops all processes of the command, and returns those that are not in the shell's process
     /// group.
-    pub(super) fn freeze(&self) -> StrayProcesses {
+    pub(super) fn freeze(&self) -> ProcessesOutsideGroup {
         let mut members = proc_table::repeat_until_all_stopped(|| {
             let members = self.members();
             let running = members.iter().filter(|process| !process.stopped);
@@ -43,7 +43,7 @@ impl CommandProcesses {
             members
         });
         members.retain(|process| process.group != self.leader);
-        StrayProcesses(members)
+        ProcessesOutsideGroup(members)
     }
 
     fn members(&self) -> Vec<Process> {
@@ -68,9 +68,9 @@ impl CommandProcesses {
 
 /// Processes of a command outside the process group of its shell.
 #[derive(Debug)]
-pub(super) struct StrayProcesses(Vec<Process>);
+pub(super) struct ProcessesOutsideGroup(Vec<Process>);
 
-impl StrayProcesses {
+impl ProcessesOutsideGroup {
     pub(super) fn signal(&self, signal: Signal) {
         self.0.iter().for_each(|process| process.signal(signal));
     }

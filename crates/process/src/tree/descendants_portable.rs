@@ -14,14 +14,14 @@ impl CommandProcesses {
         0
     }
 
-    pub(super) fn freeze(&self) -> StrayProcesses {
-        StrayProcesses
+    pub(super) fn freeze(&self) -> ProcessesOutsideGroup {
+        ProcessesOutsideGroup
     }
 }
 
 #[derive(Debug)]
-pub(super) struct StrayProcesses;
+pub(super) struct ProcessesOutsideGroup;
 
-impl StrayProcesses {
+impl ProcessesOutsideGroup {
     pub(super) fn signal(&self, _signal: Signal) {}
 }

@@ -27,7 +27,7 @@ use crate::program::{COMMAND_ID_VARIABLE, ProgramExit};
 
 /// The processes of one command, as far as the process that started the command can find them.
 #[derive(Debug)]
-pub(super) struct ShellProcessGroup {
+pub(super) struct LeaderAndDescendants {
     /// The shell; its process id is also the id of its process group and session.
     leader: Pid,
     descendants: CommandProcesses,
@@ -44,7 +44,7 @@ enum Phase {
     Reaped,
 }
 
-impl ShellProcessGroup {
+impl LeaderAndDescendants {
     /// Creates the group of `leader`. The leader must lead a session, and must have been started
     /// with `mark` as the value of [`COMMAND_ID_VARIABLE`].
     pub(super) fn new(leader: &Child, mark: &str) -> Self {
@@ -62,7 +62,8 @@ impl ShellProcessGroup {
         }
     }
 
-    /// Kills all processes; [`wait_and_reap`](Self::wait_and_reap) waits for them.
+    /// Kills all processes; [`wait_and_end_left_overs`](Self::wait_and_end_left_overs) waits for
+    /// them.
     pub(super) fn kill(&self) {
         let phase = self.lock_phase();
         if *phase != Phase::Reaped {
@@ -98,7 +99,7 @@ impl ShellProcessGroup {
     ///
     /// The call blocks while the shell runs. After that, it may block for another
     /// [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] + [`KILL_DEADLINE`] at most.
-    pub(super) fn wait_and_reap(&self, child: &mut Child) -> ProgramExit {
+    pub(super) fn wait_and_end_left_overs(&self, child: &mut Child) -> ProgramExit {
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // `waitid` fails where SIGCHLD is ignored, because the system then reaps the shell and
         // keeps no status.
@@ -119,16 +120,16 @@ impl ShellProcessGroup {
 
     /// Ends the processes that outlived the shell, first with SIGTERM, and returns their number.
     fn end_left_overs(&self) -> usize {
-        let left_over = self.wait_until_empty(LEFT_OVER_GRACE);
+        let left_over = self.wait_and_count_remaining(LEFT_OVER_GRACE);
         let mut left = left_over;
         if left > 0 {
             self.terminate();
-            left = self.wait_until_empty(KILL_GRACE);
+            left = self.wait_and_count_remaining(KILL_GRACE);
         }
         let deadline = Instant::now() + KILL_DEADLINE;
         while left > 0 && Instant::now() < deadline {
             self.kill();
-            left = self.wait_until_empty(SWEEP_INTERVAL);
+            left = self.wait_and_count_remaining(SWEEP_INTERVAL);
         }
         // Outside Linux only the group is known, and its processes cannot be counted.
         let _ = kill_process_group(self.leader, Signal::KILL);
@@ -137,7 +138,7 @@ impl ShellProcessGroup {
 
     /// Waits at most `within` until no process is left, and returns the number of remaining
     /// processes.
-    fn wait_until_empty(&self, within: Duration) -> usize {
+    fn wait_and_count_remaining(&self, within: Duration) -> usize {
         let deadline = Instant::now() + within;
         loop {
             let left = self.descendants.count();

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::supervisor::{
     self, HelperReport, SpawnOrder, close_all_but_standard_streams, write_json_line,
 };
-use super::{ChildOutput, OWN_PROGRAM, reset_signal};
+use super::{ChildStdio, OWN_PROGRAM, reset_signal};
 use crate::program::{COMMAND_ID_VARIABLE, SpawnSpec};
 
 /// The `argv[0]` by which a process recognizes that it is a helper.
@@ -44,7 +44,7 @@ pub(crate) fn run_if_command_helper() {
 
 pub(super) fn start_helper(
     program: &SpawnSpec<'_>,
-    end: ChildOutput,
+    end: ChildStdio,
 ) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     let (socket, theirs) = UnixStream::pair()?;
     let mut command = Command::new(OWN_PROGRAM);
@@ -80,7 +80,7 @@ pub(super) fn start_helper(
 
 /// Ensures that a program inherits only its standard streams, even if our client left other
 /// descriptors open in this process.
-pub(super) fn close_on_exec() {
+pub(super) fn close_other_descriptors_on_exec() {
     close_all_but_standard_streams(libc::CLOSE_RANGE_CLOEXEC);
 }
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::process::Child;
 
-use super::ChildOutput;
+use super::ChildStdio;
 use crate::program::{ProgramExit, SpawnSpec};
 
 pub(super) fn is_available() -> bool {
@@ -15,7 +15,7 @@ pub(crate) fn run_if_command_helper() {}
 
 pub(super) fn start_helper(
     _: &SpawnSpec<'_>,
-    _: ChildOutput,
+    _: ChildStdio,
 ) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     Err(io::ErrorKind::Unsupported.into())
 }

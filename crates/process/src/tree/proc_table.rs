@@ -24,7 +24,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Returns the process with this id; `None` if it does not exist or is a zombie.
-    pub(super) fn find_live(pid: Pid) -> Option<Self> {
+    pub(super) fn from_live_pid(pid: Pid) -> Option<Self> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&stat))
     }
@@ -80,7 +80,7 @@ impl Process {
     /// Signals this process, but not another process that has reused its id.
     pub(super) fn signal(&self, signal: Signal) {
         let pinned = pidfd_open(self.pid, PidfdFlags::empty());
-        if Self::find_live(self.pid).is_none_or(|now| now.key() != self.key()) {
+        if Self::from_live_pid(self.pid).is_none_or(|now| now.key() != self.key()) {
             return;
         }
         // A process that has exited needs no signal.
@@ -128,7 +128,7 @@ pub(super) fn take_descendants(
 pub(super) fn list() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter_map(Pid::from_raw).filter_map(Process::find_live).collect()
+    ids.filter_map(Pid::from_raw).filter_map(Process::from_live_pid).collect()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ const TERMINAL_READ_BYTES: usize = 4096;
 
 /// The program's end of the output.
 #[derive(Debug)]
-pub(crate) struct ChildOutput {
+pub(crate) struct ChildStdio {
     pub(super) output: OwnedFd,
     /// Standard error, if it is separate from the output.
     pub(super) errors: Option<OwnedFd>,
@@ -85,7 +85,7 @@ impl TerminalWriter {
 /// Opens a pipe or a terminal for output.
 pub(crate) fn open_output(
     layout: StdioLayout,
-) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
+) -> io::Result<(OutputReader, StopReadOnDrop, ChildStdio)> {
     let (stopped, reading) = io::pipe()?;
     let mut adds_carriage_returns = false;
     let (source, output, terminal) = match layout {
@@ -103,15 +103,15 @@ pub(crate) fn open_output(
     Ok((
         source,
         StopReadOnDrop { _pipe: reading },
-        ChildOutput { output, errors: None, layout, terminal },
+        ChildStdio { output, errors: None, layout, terminal },
     ))
 }
 
 /// Opens a socket for the input and the output of a program, and a pipe for its errors.
-pub(crate) fn open_socket() -> io::Result<(UnixStream, PipeReader, ChildOutput)> {
+pub(crate) fn open_socket_and_error_pipe() -> io::Result<(UnixStream, PipeReader, ChildStdio)> {
     let (socket, theirs) = UnixStream::pair()?;
     let (errors, writer) = io::pipe()?;
-    let end = ChildOutput {
+    let end = ChildStdio {
         output: theirs.into(),
         errors: Some(writer.into()),
         layout: StdioLayout::Socket,
@@ -130,7 +130,7 @@ fn open_terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<P
     // controlling terminal of the program.
     options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
     let output = options.open(&name)?.into();
-    Ok((duplicate(pair.master.as_ref())?, output, Some(name)))
+    Ok((duplicate_terminal_descriptor(pair.master.as_ref())?, output, Some(name)))
 }
 
 /// Turns off the output processing of a terminal, which makes output five times as fast. The reader
@@ -152,7 +152,7 @@ fn turn_off_output_processing(terminal: &OwnedFd) -> io::Result<bool> {
 /// Returns whether a program has changed the mode of a terminal, so that lines need no carriage
 /// return from the reader: the terminal processes the output again, or is in raw mode, in which it
 /// sends no signals either.
-fn has_other_mode(terminal: &File) -> bool {
+fn has_program_changed_mode(terminal: &File) -> bool {
     tcgetattr(terminal).is_ok_and(|mode| {
         mode.output_modes.contains(OutputModes::OPOST)
             || !mode.local_modes.contains(LocalModes::ISIG)
@@ -176,7 +176,7 @@ fn add_carriage_returns(from: &[u8], to: &mut [u8]) -> usize {
 /// Duplicates the descriptor of a terminal, so that it can be polled together with another
 /// descriptor.
 #[expect(unsafe_code, reason = "portable-pty lends its descriptor as a number only")]
-fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
+fn duplicate_terminal_descriptor(master: &dyn MasterPty) -> io::Result<OwnedFd> {
     let fd =
         master.as_raw_fd().ok_or_else(|| io::Error::other("the terminal has no descriptor"))?;
     // SAFETY: `master` owns the descriptor and is borrowed until this function returns.
@@ -214,7 +214,7 @@ impl OutputReader {
         // Each byte may become two.
         let most = lines.len().min(buffer.len() / 2);
         let read = self.output.read(&mut lines[..most])?;
-        if has_other_mode(&self.output) {
+        if has_program_changed_mode(&self.output) {
             buffer[..read].copy_from_slice(&lines[..read]);
             return Ok(read);
         }

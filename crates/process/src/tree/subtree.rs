@@ -66,7 +66,7 @@ fn walk(children: &ChildrenSource, top: Pid, mut visit: impl FnMut(PinnedProcess
             // processes, one of two things happened. Either another process has reused the id, or
             // the process has a new parent and is found below that parent.
             let pinned = pidfd_open(pid, PidfdFlags::empty()).ok();
-            let Some(process) = Process::find_live(pid) else { continue };
+            let Some(process) = Process::from_live_pid(pid) else { continue };
             if !Pid::from_raw(process.parent).is_some_and(|parent| seen.contains(&parent)) {
                 continue;
             }

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use callboard_sandbox::{
-    CommandSession, Isolation, SandboxCommand, SandboxReports, remove_placeholders,
+    Isolation, ProcessSession, SandboxCommand, SandboxReports, remove_unused_placeholders,
 };
 use rustix::io::retry_on_intr;
 use rustix::process::{
@@ -45,7 +45,7 @@ pub(super) struct SpawnOrder {
 
 impl SpawnOrder {
     /// Returns the standard input of the program.
-    fn stdin(&self) -> io::Result<OwnedFd> {
+    fn open_stdin(&self) -> io::Result<OwnedFd> {
         match self.layout {
             StdioLayout::Terminal { typed: true, .. } | StdioLayout::Socket => {
                 stdout().try_clone_to_owned()
@@ -97,13 +97,15 @@ pub(super) fn run_helper() -> io::Result<()> {
     let (begin, begun) = channel();
     // A sandbox is started by a fork, which requires that there is no other thread yet. If this
     // process ends, the kernel ends the sandbox.
-    let sandboxed = order.sandbox.as_ref().map(|sandbox| spawn_in(sandbox, &order));
+    let sandboxed = order.sandbox.as_ref().map(|sandbox| spawn_in_sandbox(sandbox, &order));
     let named = |name: &str| thread::Builder::new().name(name.into());
-    named("reaper").spawn(move || begun.recv().map(|program| reap_children(program, &reaped)))?;
+    named("reaper").spawn(move || {
+        begun.recv().map(|program| reap_children_and_send_events(program, &reaped))
+    })?;
     named("requests").spawn(move || read_requests(requests, &sender))?;
     let spawned = match sandboxed {
         Some(spawned) => spawned.map(|(program, reports)| (program, Some(reports))),
-        None => spawn(&order).map(|program| (program, None)),
+        None => spawn_without_sandbox(&order).map(|program| (program, None)),
     };
     let (program, sandbox) = match spawned.and_then(|it| release_streams(&order).map(|()| it)) {
         Ok(spawned) => spawned,
@@ -122,13 +124,13 @@ pub(super) fn run_helper() -> io::Result<()> {
     };
     let mut exit = supervisor.supervise();
     // All processes of the sandbox are gone, so this call does not wait.
-    let end = sandbox.and_then(SandboxReports::into_end);
+    let end = sandbox.and_then(SandboxReports::wait_for_cleanup_report);
     exit.left_over += end.as_ref().map_or(0, |end| end.left_over);
     if let (Some(CommandSandbox { policy, .. }), None, true) =
         (&order.sandbox, end, order.has_namespaces())
     {
         // The helper of the sandbox was killed, so it could not remove its placeholders.
-        remove_placeholders(policy);
+        remove_unused_placeholders(policy);
     }
     write_json_line(&socket, &HelperReport::Ok(exit))
 }
@@ -143,23 +145,26 @@ fn raise_oom_score() {
 }
 
 /// Starts the program without a sandbox.
-fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
+fn spawn_without_sandbox(order: &SpawnOrder) -> io::Result<Pid> {
     let mut command = new_session_command(&order.argv, order.layout)?;
-    let child = command.env_clear().envs(&order.env).stdin(order.stdin()?).spawn()?;
+    let child = command.env_clear().envs(&order.env).stdin(order.open_stdin()?).spawn()?;
     Ok(Pid::from_child(&child))
 }
 
 /// Starts the program in a sandbox.
-fn spawn_in(sandbox: &CommandSandbox, order: &SpawnOrder) -> io::Result<(Pid, SandboxReports)> {
+fn spawn_in_sandbox(
+    sandbox: &CommandSandbox,
+    order: &SpawnOrder,
+) -> io::Result<(Pid, SandboxReports)> {
     let CommandSandbox { policy, isolation, network } = sandbox;
     let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let command = SandboxCommand::new(program, policy, *isolation, CommandSession::New);
+    let command = SandboxCommand::new(program, policy, *isolation, ProcessSession::New);
     let mut command = command.map_err(io::Error::other)?;
     if let Some(network) = network {
         command.join(network)?;
     }
     command.args(args).envs(&order.env);
-    let (helper, reports) = command.fork(&order.stdin()?).map_err(io::Error::other)?;
+    let (helper, reports) = command.fork(&order.open_stdin()?).map_err(io::Error::other)?;
     let helper = i32::try_from(helper).ok().and_then(Pid::from_raw);
     Ok((helper.ok_or(io::ErrorKind::InvalidData)?, reports))
 }
@@ -193,7 +198,7 @@ enum Event {
 }
 
 /// Reaps exited children until none is left.
-fn reap_children(program: Pid, events: &Sender<Event>) {
+fn reap_children_and_send_events(program: Pid, events: &Sender<Event>) {
     loop {
         let event = match retry_on_intr(|| wait(WaitOptions::empty())) {
             Ok(Some((ended, status))) if ended == program => Event::Exited(status),
@@ -241,7 +246,7 @@ struct Supervisor {
 impl Supervisor {
     fn supervise(mut self) -> ProgramExit {
         while self.status.is_none() && !self.killed && !self.gone {
-            self.wait_for_event(None);
+            self.handle_next_event(None);
         }
         if !self.killed {
             self.wait_until_gone(LEFT_OVER_GRACE);
@@ -264,7 +269,7 @@ impl Supervisor {
     }
 
     /// Waits for one event and handles it. Returns false if no event arrived in time.
-    fn wait_for_event(&mut self, within: Option<Duration>) -> bool {
+    fn handle_next_event(&mut self, within: Option<Duration>) -> bool {
         let event = match within {
             Some(within) => self.events.recv_timeout(within),
             None => self.events.recv().map_err(|_gone| RecvTimeoutError::Disconnected),
@@ -290,7 +295,7 @@ impl Supervisor {
         let killed = self.killed;
         while !self.gone && self.killed == killed {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.wait_for_event(Some(left)) {
+            if left.is_zero() || !self.handle_next_event(Some(left)) {
                 return;
             }
         }

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use callboard_process::env::{base_env, hide_own_env, own_env};
+use callboard_process::env::{base_env, hide_env_from_other_processes, own_env};
 use callboard_process::run_if_command_helper;
 use rustix::process::geteuid;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 static CONCEALED: extern "C" fn() = {
     extern "C" fn init_before_main() {
         run_if_command_helper();
-        hide_own_env();
+        hide_env_from_other_processes();
     }
     init_before_main
 };

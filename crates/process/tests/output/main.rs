@@ -19,7 +19,9 @@ use std::time::{Duration, Instant};
 use callboard_process::env::base_env;
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::{RecordedOutput, Recording};
-use callboard_process::{OutputPiece, ShellCommand, Streams, WindowSize, run_recorded};
+use callboard_process::{
+    OutputBytesOrGap, ShellCommand, Streams, WindowSize, run_command_and_record,
+};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::setsid;
 use serde_json::{Value, json};
@@ -51,7 +53,7 @@ fn recorded(bytes: u64, streams: Streams, path: &Path) -> (RecordedOutput, Recor
     let (mut filter, mut shown, mut updates, mut first) = (EscapeFilter::default(), 0, 0, None);
     let (mut told, mut left_out) = (0, 0);
     let begun = Instant::now();
-    let running = run_recorded(
+    let running = run_command_and_record(
         command,
         CancellationToken::new(),
         Arc::clone(&recording),
@@ -59,11 +61,11 @@ fn recorded(bytes: u64, streams: Streams, path: &Path) -> (RecordedOutput, Recor
         |piece| {
             first.get_or_insert_with(|| begun.elapsed());
             match piece {
-                OutputPiece::Bytes(bytes) => {
+                OutputBytesOrGap::Bytes(bytes) => {
                     told += bytes.len() as u64;
                     shown += filter.push(bytes).len();
                 }
-                OutputPiece::Omitted(bytes) => left_out += bytes,
+                OutputBytesOrGap::Omitted(bytes) => left_out += bytes,
             }
         },
         || {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use acp_connection::ClientSession;
 use acp_lifecycle::rules::RuleStoreError;
-use acp_store::{NewSession, SessionFolder};
+use acp_store::{NewSession, SessionCwdPaths};
 use acp_tools::sandbox::{CommandIsolation, remove_placeholders};
 use acp_tools::{Context, Workspace};
 use acp_types::TraceContext;
@@ -36,7 +36,7 @@ use crate::command_sandbox::ShownSandbox;
 use crate::errors;
 use crate::limits;
 use crate::lock::lock;
-use crate::offered_tools::{OfferedTools, ServerStarts, server_configs};
+use crate::offered_tools::{OfferedTools, ServerStartSettings, server_configs};
 use crate::options::OptionSelection;
 use crate::permission::{PermissionSetup, StoredRules};
 use crate::permission_mode::PolicySource;
@@ -48,7 +48,7 @@ use crate::stored_sessions::{
 };
 use crate::turn::History;
 
-use super::{CodingAgent, SessionTools};
+use super::{CodingAgent, SharedToolsAndEnv};
 
 /// The state of one connection: the client's capabilities and the open sessions.
 #[derive(Debug)]
@@ -64,15 +64,15 @@ pub(super) struct Connection {
 /// The tools, rules and folders of a session, which are read before the session is opened.
 pub(super) struct PreparedSession {
     pub(super) context: Context,
-    tools: SessionTools,
+    tools: SharedToolsAndEnv,
     /// The MCP servers that the client names.
     mcp_servers: Vec<McpServer>,
     stored_rules: Option<StoredRules>,
-    pub(super) folder: SessionFolder,
+    pub(super) folder: SessionCwdPaths,
 }
 
 /// The initial state of a session.
-pub(super) struct SessionStart {
+pub(super) struct InitialSessionState {
     pub(super) id: SessionId,
     pub(super) selection: OptionSelection,
     pub(super) history: History,
@@ -88,7 +88,7 @@ pub(super) struct SessionStart {
 }
 
 /// Returns an error if the maximum number of open sessions is reached.
-pub(super) fn check_room(sessions: &HashMap<SessionId, Arc<Session>>) -> Result<()> {
+pub(super) fn check_session_limit(sessions: &HashMap<SessionId, Arc<Session>>) -> Result<()> {
     if sessions.len() < limits::MAX_SESSIONS {
         return Ok(());
     }
@@ -179,7 +179,7 @@ impl Connection {
     }
 
     /// Rereads the stored logins, for at most [`limits::LOGIN_REFRESH_TIMEOUT`].
-    async fn refresh_logins(&self) {
+    async fn reread_logins_with_timeout(&self) {
         let look = async {
             self.agent.catalogue.reread_external_state().await;
             if let Some(authenticator) = &self.agent.authenticator {
@@ -201,7 +201,7 @@ impl Connection {
     ) -> Result<()> {
         // Acquire the permit before the next message is handled. At the end of the input, the
         // connection waits until all permits are released.
-        let Some(opening) = self.try_begin_opening() else {
+        let Some(opening) = self.try_acquire_opening_permit() else {
             return responder.respond_with_error(errors::too_many_opening_error());
         };
         let is_alone = self.opening.available_permits() + 1 == limits::MAX_SESSIONS;
@@ -216,7 +216,7 @@ impl Connection {
 
     /// Marks that a session is being opened, until the returned permit is dropped; `None` if too
     /// many sessions are being opened.
-    pub(super) fn try_begin_opening(&self) -> Option<OwnedSemaphorePermit> {
+    pub(super) fn try_acquire_opening_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.opening.clone().try_acquire_owned().ok()
     }
 
@@ -247,9 +247,9 @@ impl Connection {
         if self.agent.sandbox_remedy.is_some() {
             CommandIsolation::begin_probe();
         }
-        self.refresh_logins().await;
+        self.reread_logins_with_timeout().await;
         let (connection, id) = (self.clone(), id.clone());
-        let look = move || connection.create_tool_context(&id, cwd, additional);
+        let look = move || connection.prepare_session_blocking(&id, cwd, additional);
         let looked = tokio::task::spawn_blocking(look).await;
         let looked = looked
             .unwrap_or_else(|_panic| Err(errors::internal_error("a session could not be opened")));
@@ -266,12 +266,12 @@ impl Connection {
         // The lock is held until the session is inserted, because the client may use the session as
         // soon as it receives the answer.
         let mut sessions = lock(&self.sessions);
-        if let Err(error) = check_room(&sessions) {
+        if let Err(error) = check_session_limit(&sessions) {
             return responder.respond_with_error(error);
         }
         let selection = self.initial_selection(&prepared.context.isolation);
         let answer = NewSessionResponse::new(id.clone())
-            .meta(selection.sandbox().to_meta(&self.agent.meta_key))
+            .meta(selection.shown_sandbox().to_meta(&self.agent.meta_key))
             .modes(selection.session_modes().as_ref().map(v1::encode_modes))
             .config_options(v1::encode_config_options(
                 &selection.config_options(&selection.active_options()),
@@ -279,9 +279,9 @@ impl Connection {
         responder.respond(answer)?;
         let recording = self.agent.stored.clone().map(|stored| {
             let new = NewSession::new(id.clone(), prepared.folder.clone());
-            SessionRecording::begin(stored, new, self.agent.secrets.clone())
+            SessionRecording::begin_new_session(stored, new, self.agent.secrets.clone())
         });
-        let start = SessionStart {
+        let start = InitialSessionState {
             id: id.clone(),
             selection,
             history: History::default(),
@@ -308,11 +308,11 @@ impl Connection {
     pub(super) fn start_session(
         &self,
         prepared: PreparedSession,
-        start: SessionStart,
+        start: InitialSessionState,
         client: ConnectionTo<Client>,
     ) -> Arc<Session> {
         let PreparedSession { context, tools, mcp_servers, stored_rules, .. } = prepared;
-        let SessionStart {
+        let InitialSessionState {
             id,
             selection,
             history,
@@ -323,7 +323,7 @@ impl Connection {
             known_files,
         } = start;
         if recording.is_some() {
-            self.prune_in_background();
+            self.prune_sessions_in_background();
         }
         // A disk may be slow, so this work runs in the background, and the first call waits for it.
         let workspace = context.workspace.clone();
@@ -348,8 +348,8 @@ impl Connection {
         let meta_key = &self.agent.meta_key;
         let connect = |core| {
             let client = ClientSession::builder(id.clone(), core, &capabilities, client);
-            let client = client.with_counters(counters).with_meta_key(&**meta_key);
-            client.with_turn_count(turns)
+            let client = client.with_transport_counters(counters).with_meta_key(&**meta_key);
+            client.with_earlier_turn_count(turns)
         };
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
         let (mut servers, notices) = server_configs(mcp_servers, &self.agent.secrets);
@@ -358,7 +358,7 @@ impl Connection {
         let setup = SessionSetup {
             selection,
             tools: OfferedTools::new(tools.registry),
-            servers: ServerStarts {
+            servers: ServerStartSettings {
                 configs: servers,
                 agent: (info.name.clone(), info.version.clone()),
                 first_prompt_wait: self.agent.server_wait,
@@ -372,9 +372,9 @@ impl Connection {
             history,
             recording,
             prompts,
-            known_files: known_files.into_files_for(&roots),
+            known_files: known_files.into_files_if_same_folders(&roots),
         };
-        let count = setup.secrets.current().omitted_count();
+        let count = setup.secrets.current().over_limit_count();
         if count > 0 {
             tracing::warn!(count, "too many secrets; not all of them are hidden");
         }
@@ -385,14 +385,14 @@ impl Connection {
     }
 
     /// Opens the files that a new session needs. This method blocks.
-    fn create_tool_context(
+    fn prepare_session_blocking(
         &self,
         id: &SessionId,
         cwd: PathBuf,
         additional: Vec<PathBuf>,
     ) -> Result<PreparedSession> {
-        let additional = additional.into_iter().map(existing_path).collect();
-        let cwd = existing_path(cwd);
+        let additional = additional.into_iter().map(unquote_path_unless_exists).collect();
+        let cwd = unquote_path_unless_exists(cwd);
         let mut workspace = Workspace::new(cwd.clone(), additional)
             .map_err(|error| errors::folder_unusable_error(&error))?;
         if !workspace.has_kernel_confinement() {
@@ -407,14 +407,14 @@ impl Connection {
         let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
         let stored_rules =
             self.agent.rules.clone().and_then(|rules| StoredRules::load_for_project(rules, &roots));
-        let tools = self.agent.session_tools();
+        let tools = self.agent.shared_tools_and_env();
         let canonical = cwd.canonicalize().unwrap_or_else(|_gone| workspace.cwd().to_owned());
-        let folder = SessionFolder { cwd, canonical };
+        let folder = SessionCwdPaths { cwd, canonical };
         let isolation = self.agent.sandbox_remedy.as_deref().map(CommandIsolation::create);
         let context = Context::new(Arc::new(workspace))
             .with_env(tools.env.clone())
             .with_command_isolation(isolation.unwrap_or_default())
-            .with_command_preview(self.agent.command_preview)
+            .with_command_preview_setting(self.agent.command_preview)
             .with_command_output(self.agent.command_output);
         let mcp_servers = Vec::new();
         Ok(PreparedSession { context, tools, mcp_servers, stored_rules, folder })
@@ -495,7 +495,7 @@ impl Connection {
     /// Inserts a restored session, unless too many sessions were opened meanwhile.
     pub(super) fn insert_restored(&self, id: SessionId, session: Arc<Session>) -> Result<()> {
         let mut sessions = lock(&self.sessions);
-        check_room(&sessions)?;
+        check_session_limit(&sessions)?;
         sessions.insert(id, session);
         Ok(())
     }
@@ -513,7 +513,7 @@ impl Connection {
 /// Returns the path that a client means. Prefers an existing folder of that name. Otherwise decodes
 /// the escapes with which [`path_text`](callboard_text::path_text) writes names that JSON cannot
 /// represent.
-pub(super) fn existing_path(path: PathBuf) -> PathBuf {
+pub(super) fn unquote_path_unless_exists(path: PathBuf) -> PathBuf {
     match path.to_str() {
         Some(text) if !path.exists() => unquote_path(text).into_owned(),
         _ => path,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_connection::OpenRequest;
-use acp_store::{NewSession, SessionFilter, SessionFolder, SessionStoreError, SessionSummary};
+use acp_store::{NewSession, SessionCwdPaths, SessionFilter, SessionStoreError, SessionSummary};
 use acp_types::wire::v1;
 use agent_client_protocol::v1::schema::{
     DeleteSessionRequest, DeleteSessionResponse, ForkSessionRequest, ForkSessionResponse,
@@ -14,16 +14,19 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
-use callboard_text::{escape_invisible, rfc3339_utc, utf8_path};
+use callboard_text::{escape_invisible, quote_path_unless_utf8, rfc3339_utc};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::CodingAgent;
-use super::connection::{Connection, PreparedSession, SessionStart, check_room, existing_path};
+use super::connection::{
+    Connection, InitialSessionState, PreparedSession, check_session_limit,
+    unquote_path_unless_exists,
+};
 use crate::lock::lock;
 use crate::options::{OptionSelection, parse_thought_level};
-use crate::permission_mode::{PermissionMode, RestoredMode};
+use crate::permission_mode::{PermissionMode, RestoredModeLimit};
 use crate::rewind::{RewindSessionRequest, RewindSessionResponse};
 use crate::session::Session;
 use crate::session_archive::SessionArchive;
@@ -38,7 +41,7 @@ use crate::{errors, limits};
 pub(super) struct RestoreRequest {
     id: SessionId,
     /// The session to copy, if the request asks for a copy. `id` is then the id of the copy.
-    copied_from: Option<CopiedSession>,
+    copied_from: Option<ForkSource>,
     cwd: std::path::PathBuf,
     additional_directories: Vec<std::path::PathBuf>,
     mcp_servers: Vec<McpServer>,
@@ -47,7 +50,7 @@ pub(super) struct RestoreRequest {
 }
 
 /// The session that a request copies.
-struct CopiedSession {
+struct ForkSource {
     id: SessionId,
     /// The number of prompts to copy, as the client sent it; `None` copies all.
     prompts: Option<Value>,
@@ -61,7 +64,7 @@ impl RestoreRequest {
             session_id, cwd, additional_directories, mcp_servers, meta, ..
         } = request;
         let prompts = meta.and_then(|mut meta| meta.remove(meta_key)?.get("prompt").cloned());
-        let copied_from = Some(CopiedSession { id: session_id, prompts });
+        let copied_from = Some(ForkSource { id: session_id, prompts });
         let id = new_session_id();
         Self { id, copied_from, cwd, additional_directories, mcp_servers, is_replayed: false }
     }
@@ -100,7 +103,7 @@ impl From<ResumeSessionRequest> for RestoreRequest {
 /// The response to a request for a stored session.
 pub(super) trait RestoreResponse: JsonRpcResponse {
     /// Creates the response from the id, the modes, the options and further data of the session.
-    fn with_choices(
+    fn from_modes_and_options(
         id: SessionId,
         modes: Option<SessionModeState>,
         options: Vec<SessionConfigOption>,
@@ -109,7 +112,7 @@ pub(super) trait RestoreResponse: JsonRpcResponse {
 }
 
 impl RestoreResponse for ForkSessionResponse {
-    fn with_choices(
+    fn from_modes_and_options(
         id: SessionId,
         modes: Option<SessionModeState>,
         options: Vec<SessionConfigOption>,
@@ -120,7 +123,7 @@ impl RestoreResponse for ForkSessionResponse {
 }
 
 impl RestoreResponse for LoadSessionResponse {
-    fn with_choices(
+    fn from_modes_and_options(
         _: SessionId,
         modes: Option<SessionModeState>,
         options: Vec<SessionConfigOption>,
@@ -131,7 +134,7 @@ impl RestoreResponse for LoadSessionResponse {
 }
 
 impl RestoreResponse for ResumeSessionResponse {
-    fn with_choices(
+    fn from_modes_and_options(
         _: SessionId,
         modes: Option<SessionModeState>,
         options: Vec<SessionConfigOption>,
@@ -150,7 +153,7 @@ impl Connection {
     ) {
         let ListSessionsRequest { cwd, cursor, .. } = request;
         let mut filter = SessionFilter::default();
-        filter.cwd = cwd.map(existing_path);
+        filter.cwd = cwd.map(unquote_path_unless_exists);
         filter.cursor = cursor;
         let listed = async {
             let opened = self.opened_store().await?;
@@ -198,13 +201,13 @@ impl Connection {
 
     /// Restores a session in a separate task, because its folders may be on a network and its
     /// client may read slowly.
-    pub(super) fn begin_restore<T: RestoreResponse>(
+    pub(super) fn spawn_restore<T: RestoreResponse>(
         self: &Arc<Self>,
         request: RestoreRequest,
         responder: Responder<T>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
-        let Some(opening) = self.try_begin_opening() else {
+        let Some(opening) = self.try_acquire_opening_permit() else {
             return responder.respond_with_error(errors::too_many_opening_error());
         };
         let connection = self.clone();
@@ -232,9 +235,9 @@ impl Connection {
         let is_fork = copied_from.is_some();
         let opened = async {
             if self.find_session(&id).is_some() {
-                return Err(errors::session_open_error());
+                return Err(errors::already_open_on_connection_error());
             }
-            check_room(&lock(&self.sessions))?;
+            check_session_limit(&lock(&self.sessions))?;
             let opened = self.opened_store().await?;
             let prepared =
                 self.prepare_session(&id, cwd, additional_directories, mcp_servers).await?;
@@ -258,10 +261,10 @@ impl Connection {
             if is_replayed {
                 has_begun.cancelled().await;
             }
-            read_and_send_messages(&opened, &id, sender).await
+            send_stored_messages_to_session(&opened, &id, sender).await
         };
         let (start, mut notices) =
-            self.prepare_start(&opened, &id, (&prepared, restored), messages).await;
+            self.prepare_initial_state(&opened, &id, (&prepared, restored), messages).await;
         if is_fork {
             match read.await {
                 Ok(damaged) => notices.extend(damage_notice(damaged)),
@@ -269,7 +272,7 @@ impl Connection {
                     return drop(responder.respond_with_error(errors::session_store_error(&error)));
                 }
             }
-            return self.start_fork(prepared, (start, notices), responder, client);
+            return self.answer_and_start_fork(prepared, (start, notices), responder, client);
         }
         let session = self.start_session(prepared, start, client);
         let answer = session.client().open_request(responder);
@@ -294,7 +297,7 @@ impl Connection {
             () = session.wait_closed() => return,
         }
         if let Some(recording) = session.recording() {
-            recording.set_replay(false);
+            recording.set_paused_for_replay(false);
         }
         self.insert_and_answer_restored(id, &session, answer).await;
     }
@@ -325,17 +328,17 @@ impl Connection {
 
     /// Starts a forked session after the response was sent, because the client learns the id of the
     /// session from the response.
-    fn start_fork<T: RestoreResponse>(
+    fn answer_and_start_fork<T: RestoreResponse>(
         &self,
         prepared: PreparedSession,
-        (start, notices): (SessionStart, Vec<String>),
+        (start, notices): (InitialSessionState, Vec<String>),
         responder: Responder<T>,
         client: ConnectionTo<Client>,
     ) {
         // The lock is held until the session is inserted, because the client may use the session as
         // soon as it receives the answer.
         let mut sessions = lock(&self.sessions);
-        let answer = check_room(&sessions)
+        let answer = check_session_limit(&sessions)
             .map(|()| response_with_choices(&start.id, &start.selection, &self.agent.meta_key));
         let is_refused = answer.is_err();
         if responder.respond_with_result(answer).is_err() || is_refused {
@@ -346,7 +349,7 @@ impl Connection {
         session.options().send_commands();
         session.add_notices(notices);
         if let Some(recording) = session.recording() {
-            recording.set_replay(false);
+            recording.set_paused_for_replay(false);
         }
         sessions.insert(id, session);
     }
@@ -355,9 +358,9 @@ impl Connection {
     async fn store_copy(
         &self,
         opened: &OpenedStore,
-        CopiedSession { id: from, prompts }: CopiedSession,
+        ForkSource { id: from, prompts }: ForkSource,
         into: &SessionId,
-        folder: SessionFolder,
+        folder: SessionCwdPaths,
     ) -> Result<(), Error> {
         let keep = prompts.map(|number| {
             let number = number.as_u64().and_then(|number| u32::try_from(number).ok());
@@ -385,7 +388,7 @@ impl Connection {
         let answer = match self.find_session(&request.session_id) {
             Some(session) => {
                 let withdrawn = responder.cancellation();
-                session.rewind(request.prompt, request.dry_run, &withdrawn).await
+                session.rewind_to_before_prompt(request.prompt, request.dry_run, &withdrawn).await
             }
             None => Err(errors::unknown_session_error()),
         };
@@ -394,13 +397,13 @@ impl Connection {
     }
 
     /// Returns the initial state of a restored session, with the notices for its user.
-    async fn prepare_start(
+    async fn prepare_initial_state(
         &self,
         opened: &OpenedStore,
         id: &SessionId,
         (prepared, restored): (&PreparedSession, RestoredSession),
         messages: oneshot::Receiver<RestoredMessages>,
-    ) -> (SessionStart, Vec<String>) {
+    ) -> (InitialSessionState, Vec<String>) {
         let RestoredSession { session, settings, permissions, known_files, prompts, damaged } =
             restored;
         let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
@@ -417,9 +420,9 @@ impl Connection {
             stored,
             self.agent.secrets.clone(),
         );
-        recording.set_replay(true);
+        recording.set_paused_for_replay(true);
         let recording = Some(recording);
-        let start = SessionStart {
+        let start = InitialSessionState {
             id: id.clone(),
             selection,
             history,
@@ -433,7 +436,7 @@ impl Connection {
     }
 
     /// Removes old sessions, if a removal is due.
-    pub(super) fn prune_in_background(&self) {
+    pub(super) fn prune_sessions_in_background(&self) {
         let CodingAgent { stored, retention, state, .. } = &self.agent;
         let (Some(stored), Some(retention), Some(state)) = (stored, *retention, state) else {
             return;
@@ -470,13 +473,18 @@ fn response_with_choices<T: RestoreResponse>(
 ) -> T {
     let options = v1::encode_config_options(&selection.config_options(&selection.active_options()));
     let modes = selection.session_modes().as_ref().map(v1::encode_modes);
-    T::with_choices(id.clone(), modes, options, selection.sandbox().to_meta(meta_key))
+    T::from_modes_and_options(
+        id.clone(),
+        modes,
+        options,
+        selection.shown_sandbox().to_meta(meta_key),
+    )
 }
 
 async fn open_stored_session(
     opened: &OpenedStore,
     id: &SessionId,
-    folder: SessionFolder,
+    folder: SessionCwdPaths,
 ) -> Result<RestoredSession, Error> {
     let id = id.clone();
     let restored =
@@ -486,7 +494,7 @@ async fn open_stored_session(
 
 /// Reads the stored messages of a session's model, and sends them to the session. Returns the
 /// number of messages that could not be read.
-async fn read_and_send_messages(
+async fn send_stored_messages_to_session(
     opened: &OpenedStore,
     id: &SessionId,
     session: oneshot::Sender<RestoredMessages>,
@@ -499,18 +507,18 @@ async fn read_and_send_messages(
 }
 
 /// Restores the choices of the stored session. By default, a mode that allows more than the mode
-/// with which this process was started is not restored. Returns a notice for each choice that cannot
-/// be restored.
+/// with which this process was started is not restored. Returns a notice for each choice that
+/// cannot be restored.
 async fn restore_choices(
     selection: &mut OptionSelection,
     settings: &StoredSettings,
-    restored_mode: RestoredMode,
+    restored_mode: RestoredModeLimit,
 ) -> Vec<String> {
     let mut notices = Vec::new();
     let own_mode = selection.active_options().mode;
     let stored_mode = settings.mode.as_deref().and_then(PermissionMode::parse);
     if let (Some(own), Some(stored)) = (own_mode, stored_mode) {
-        match restored_mode == RestoredMode::AtMostInitial && stored.allows_more_than(own) {
+        match restored_mode == RestoredModeLimit::AtMostInitial && stored.allows_more_than(own) {
             true => notices.push(format!(
                 "The mode of this session was `{}`. It is `{}` now, because this process was \
                  started with that.",
@@ -552,6 +560,6 @@ fn session_info(summary: SessionSummary) -> SessionInfo {
     // The folder is missing only if its record is damaged. A session with a damaged record is
     // listed too.
     let cwd = summary.folder.map_or_else(|| "/".into(), |folder| folder.cwd);
-    let cwd = utf8_path(&cwd).into_owned();
+    let cwd = quote_path_unless_utf8(&cwd).into_owned();
     SessionInfo::new(summary.id, cwd).title(summary.title).updated_at(rfc3339_utc(summary.updated))
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 use acp_connection::{ClientRequestSender, ClientSession};
 use acp_lifecycle::CallHandle;
 use acp_mcp::{
-    McpElicitation, McpElicitationMode, McpRequestHandler, McpSample, McpSampling,
-    McpSamplingMessage,
+    McpElicitation, McpElicitationMode, McpRequestHandler, McpSamplingMessage, McpSamplingReply,
+    McpSamplingRequest,
 };
 use agent_client_protocol::v1::schema::{
     CompleteElicitationNotification, CreateElicitationRequest, ElicitationAction,
@@ -31,7 +31,7 @@ use crate::retry::next_event_within_idle_timeout;
 use crate::secrets::LiveSecrets;
 
 /// Answers the requests of the servers of one session.
-pub(crate) struct ServerRequests {
+pub(crate) struct ServerRequestHandler {
     session: SessionId,
     requests: ClientRequestSender,
     options: Arc<SessionOptions>,
@@ -39,7 +39,7 @@ pub(crate) struct ServerRequests {
     secrets: LiveSecrets,
 }
 
-impl ServerRequests {
+impl ServerRequestHandler {
     /// Connects the servers of a session with its client and its model, for as long as the returned
     /// value lives.
     pub(crate) fn connect(
@@ -62,7 +62,7 @@ impl ServerRequests {
         connected
     }
 
-    async fn sample(&self, request: McpSampling) -> Result<McpSample, String> {
+    async fn sample(&self, request: McpSamplingRequest) -> Result<McpSamplingReply, String> {
         let options = self.options.active_options();
         if options.capabilities.commands {
             return Err("There is no model.".to_owned());
@@ -74,29 +74,29 @@ impl ServerRequests {
         model_request.max_tokens = NonZeroU32::new(request.max_tokens);
         model_request.effort = options.effort;
         let reply = options.model.reply(model_request);
-        let mut sample = McpSample::new(options.model.name(), "");
-        let mut usage = SampledUsage { tools: &self.tools, usage: None };
-        receive(reply, &mut sample, &mut usage).await.map(|()| sample)
+        let mut sample = McpSamplingReply::new(options.model.name(), "");
+        let mut usage = AddUsageOnDrop { tools: &self.tools, usage: None };
+        read_reply_into_sample(reply, &mut sample, &mut usage).await.map(|()| sample)
     }
 }
 
 /// The tokens of a reply, which are counted even if the request is withdrawn.
-struct SampledUsage<'a> {
+struct AddUsageOnDrop<'a> {
     tools: &'a OfferedTools,
     usage: Option<TokenUsage>,
 }
 
-impl Drop for SampledUsage<'_> {
+impl Drop for AddUsageOnDrop<'_> {
     fn drop(&mut self) {
-        self.usage.iter().for_each(|usage| self.tools.add_usage(usage));
+        self.usage.iter().for_each(|usage| self.tools.add_sampling_usage(usage));
     }
 }
 
 /// Receives a reply to its end, so that its tokens are known.
-async fn receive(
+async fn read_reply_into_sample(
     mut reply: ReplyStream,
-    sample: &mut McpSample,
-    usage: &mut SampledUsage<'_>,
+    sample: &mut McpSamplingReply,
+    usage: &mut AddUsageOnDrop<'_>,
 ) -> Result<(), String> {
     loop {
         match next_event_within_idle_timeout(&mut reply).await {
@@ -134,7 +134,7 @@ fn chat_message(message: McpSamplingMessage, capabilities: &ModelCapabilities) -
     ChatMessage::Assistant { text, thought: String::new(), calls: Vec::new(), replay: None }
 }
 
-impl McpRequestHandler for ServerRequests {
+impl McpRequestHandler for ServerRequestHandler {
     fn elicit<'a>(
         &'a self,
         call: Option<&'a CallHandle>,
@@ -157,10 +157,13 @@ impl McpRequestHandler for ServerRequests {
     }
 
     fn elicitation_completed(&self, id: &str) {
-        self.requests.send_notification(CompleteElicitationNotification::new(id.to_owned()));
+        self.requests.send_notification_now(CompleteElicitationNotification::new(id.to_owned()));
     }
 
-    fn sample<'a>(&'a self, request: McpSampling) -> BoxFuture<'a, Result<McpSample, String>> {
+    fn sample<'a>(
+        &'a self,
+        request: McpSamplingRequest,
+    ) -> BoxFuture<'a, Result<McpSamplingReply, String>> {
         Self::sample(self, request).boxed()
     }
 }

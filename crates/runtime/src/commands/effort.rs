@@ -3,7 +3,7 @@
 
 use std::future::ready;
 
-use super::{CommandContext, SlashCommand, format_choice_line};
+use super::{SlashCommand, SlashCommandContext, format_choice_line};
 use crate::options::{ChangeOrigin, THOUGHT_LEVELS, parse_thought_level, thought_level_value};
 
 pub(super) fn command() -> SlashCommand {
@@ -13,7 +13,7 @@ pub(super) fn command() -> SlashCommand {
         .with_availability(|chosen, _| chosen.capabilities.efforts)
 }
 
-fn show_or_set_effort(asked: CommandContext<'_>) -> String {
+fn show_or_set_effort(asked: SlashCommandContext<'_>) -> String {
     let value = asked.arguments;
     let chosen = asked.options.active_options();
     if !chosen.capabilities.efforts {

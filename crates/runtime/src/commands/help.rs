@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::future::ready;
 
-use super::{CommandContext, SlashCommand, model};
+use super::{SlashCommand, SlashCommandContext, model};
 use crate::options::thought_level_value;
 
 pub(super) fn command() -> SlashCommand {
@@ -11,7 +11,7 @@ pub(super) fn command() -> SlashCommand {
     SlashCommand::new("help", description, |asked| Box::pin(ready(render_help(asked))))
 }
 
-fn render_help(asked: CommandContext<'_>) -> String {
+fn render_help(asked: SlashCommandContext<'_>) -> String {
     let chosen = asked.options.active_options();
     let mut text = String::new();
     // Writing to a string cannot fail.

@@ -7,7 +7,7 @@ use std::future::ready;
 use acp_mcp::{McpServerState, McpServerStatus, McpServers};
 use callboard_text::{count_with_noun, escape_invisible};
 
-use super::{CommandContext, SlashCommand};
+use super::{SlashCommand, SlashCommandContext};
 
 pub(super) fn command() -> SlashCommand {
     let description = "list the MCP servers and their tools, or start a server again";
@@ -16,12 +16,12 @@ pub(super) fn command() -> SlashCommand {
         .with_availability(|_, tools| tools.servers().is_some())
 }
 
-fn list_or_restart(asked: CommandContext<'_>) -> String {
+fn list_or_restart(asked: SlashCommandContext<'_>) -> String {
     let Some(servers) = asked.turn.tools.servers() else {
         return "This session has no MCP servers.".to_owned();
     };
     match asked.arguments.split_once(char::is_whitespace) {
-        None if asked.arguments.is_empty() => list(servers),
+        None if asked.arguments.is_empty() => list_servers(servers),
         Some(("restart", name)) if asked.turn.tools.restart_server(name.trim()) => {
             format!("The MCP server {} is being started again.", name.trim())
         }
@@ -30,7 +30,7 @@ fn list_or_restart(asked: CommandContext<'_>) -> String {
     }
 }
 
-fn list(servers: &McpServers) -> String {
+fn list_servers(servers: &McpServers) -> String {
     let mut text = String::new();
     for McpServerStatus { name, state, is_sandboxed, .. } in servers.statuses() {
         let mark = if is_sandboxed { " (sandboxed)" } else { "" };

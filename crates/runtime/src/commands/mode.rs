@@ -2,7 +2,7 @@
 
 use std::future::ready;
 
-use super::{CommandContext, SlashCommand, format_choice_line};
+use super::{SlashCommand, SlashCommandContext, format_choice_line};
 use crate::options::ChangeOrigin;
 use crate::permission_mode::PermissionMode;
 
@@ -12,7 +12,7 @@ pub(super) fn command() -> SlashCommand {
         .with_hint("[NAME]")
 }
 
-fn show_or_set_mode(asked: CommandContext<'_>) -> String {
+fn show_or_set_mode(asked: SlashCommandContext<'_>) -> String {
     let name = asked.arguments;
     let Some(current) = asked.options.active_options().mode else {
         return "This session has no modes: its agent has its own permission policy.".to_owned();

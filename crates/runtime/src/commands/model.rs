@@ -2,7 +2,7 @@
 
 use callboard_text::escape_invisible;
 
-use super::{CommandContext, SlashCommand, format_choice_line};
+use super::{SlashCommand, SlashCommandContext, format_choice_line};
 use crate::options::{ChangeOrigin, OptionSelection};
 
 pub(super) fn command() -> SlashCommand {
@@ -11,12 +11,12 @@ pub(super) fn command() -> SlashCommand {
         .with_hint("[NAME]")
 }
 
-async fn show_or_set_model(asked: CommandContext<'_>) -> String {
+async fn show_or_set_model(asked: SlashCommandContext<'_>) -> String {
     let name = asked.arguments;
     if name.is_empty() {
         return list_models(asked);
     }
-    let set = asked.options.set_model(name.to_owned(), ChangeOrigin::Command);
+    let set = asked.options.open_and_set_model(name.to_owned(), ChangeOrigin::Command);
     match asked.cancel.run_until_cancelled(set).await {
         Some(Ok(())) => format!("The model is `{}` now.", current_model_name(asked)),
         Some(Err(error)) => {
@@ -31,11 +31,11 @@ async fn show_or_set_model(asked: CommandContext<'_>) -> String {
 }
 
 /// Returns the name of the model, escaped for display.
-pub(super) fn current_model_name(asked: CommandContext<'_>) -> String {
+pub(super) fn current_model_name(asked: SlashCommandContext<'_>) -> String {
     escape_invisible(asked.options.active_options().model.name())
 }
 
-fn list_models(asked: CommandContext<'_>) -> String {
+fn list_models(asked: SlashCommandContext<'_>) -> String {
     asked.options.advertise_unrequested_changes();
     let current = asked.options.active_options().model.name().to_owned();
     let lines =

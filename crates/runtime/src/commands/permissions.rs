@@ -6,7 +6,7 @@ use std::future::ready;
 
 use acp_lifecycle::{Rule, Session};
 
-use super::{CommandContext, SlashCommand};
+use super::{SlashCommand, SlashCommandContext};
 
 pub(super) fn command() -> SlashCommand {
     let description = "list the remembered permissions, keep one for the project, or revoke it";
@@ -16,8 +16,8 @@ pub(super) fn command() -> SlashCommand {
     .with_hint("[keep NUMBER | revoke NUMBER|all]")
 }
 
-fn list_keep_or_revoke_rules(asked: CommandContext<'_>) -> String {
-    asked.session.update(|session, _| match split_arguments(asked.arguments)[..] {
+fn list_keep_or_revoke_rules(asked: SlashCommandContext<'_>) -> String {
+    asked.session.update(|session, _| match split_at_whitespace(asked.arguments)[..] {
         [] => list_rules(session),
         ["keep", number] => match number.parse() {
             Ok(number) if asked.rule_persister.is_some() => keep_rule_for_project(session, number),
@@ -33,7 +33,7 @@ fn list_keep_or_revoke_rules(asked: CommandContext<'_>) -> String {
     })
 }
 
-fn split_arguments(arguments: &str) -> Vec<&str> {
+fn split_at_whitespace(arguments: &str) -> Vec<&str> {
     arguments.split_whitespace().collect()
 }
 

@@ -6,36 +6,36 @@ use std::fmt::Write as _;
 use callboard_text::escape_invisible;
 use serde_json::json;
 
-use super::{CommandContext, SlashCommand};
+use super::{SlashCommand, SlashCommandContext};
 use crate::limits::MAX_LISTED_PROMPTS;
 use crate::offered_tools::OfferedTools;
-use crate::rewind::{RewindTool, SessionRewind};
+use crate::rewind::{RewindCommandTool, SessionRewind};
 use crate::turn::Turn;
 
 pub(super) fn rewind_command() -> SlashCommand {
     let description = "list the prompts, or go back to the state before one: files and history";
     SlashCommand::new("rewind", description, |asked| Box::pin(list_or_rewind(asked)))
         .with_hint("[NUMBER]")
-        .with_storage()
+        .with_storage_required()
 }
 
 pub(super) fn fork_command() -> SlashCommand {
     let description = "store a copy of this session, up to a prompt or whole";
     SlashCommand::new("fork", description, |asked| Box::pin(fork(asked)))
         .with_hint("[NUMBER]")
-        .with_storage()
+        .with_storage_required()
 }
 
-async fn list_or_rewind(asked: CommandContext<'_>) -> String {
+async fn list_or_rewind(asked: SlashCommandContext<'_>) -> String {
     let Some(rewind) = asked.rewind else { return NOT_STORED.to_owned() };
-    match parse_number(asked.arguments) {
+    match parse_prompt_number(asked.arguments) {
         Ok(None) => list_prompts(&asked, rewind).await,
         Ok(Some(prompt)) if (1..asked.prompt).contains(&prompt) => {
             let mut registry = asked.turn.tools.registry().clone();
-            registry.add(RewindTool(rewind.clone()));
+            registry.add(RewindCommandTool(rewind.clone()));
             let turn = Turn { tools: &OfferedTools::new(registry), ..asked.turn };
             let ended =
-                turn.call_tool_for_user(RewindTool::NAME, json!({ "prompt": prompt })).await;
+                turn.call_tool_for_user(RewindCommandTool::NAME, json!({ "prompt": prompt })).await;
             ended.map_or_else(|| "Nothing was changed.".to_owned(), |ended| ended.text)
         }
         Ok(Some(prompt)) => no_such_prompt(prompt),
@@ -43,7 +43,7 @@ async fn list_or_rewind(asked: CommandContext<'_>) -> String {
     }
 }
 
-async fn list_prompts(asked: &CommandContext<'_>, rewind: &SessionRewind) -> String {
+async fn list_prompts(asked: &SlashCommandContext<'_>, rewind: &SessionRewind) -> String {
     let prompts = match rewind.prompts().await {
         Ok(prompts) => prompts,
         Err(error) => return format!("The prompts cannot be listed: {error}"),
@@ -69,15 +69,15 @@ async fn list_prompts(asked: &CommandContext<'_>, rewind: &SessionRewind) -> Str
     text
 }
 
-async fn fork(asked: CommandContext<'_>) -> String {
+async fn fork(asked: SlashCommandContext<'_>) -> String {
     let Some(rewind) = asked.rewind else { return NOT_STORED.to_owned() };
-    let keep = match parse_number(asked.arguments) {
+    let keep = match parse_prompt_number(asked.arguments) {
         Ok(Some(prompt)) if !(1..asked.prompt).contains(&prompt) => return no_such_prompt(prompt),
         Ok(keep) => keep,
         Err(usage) => return usage,
     };
     // The prompt of this command is not copied.
-    match rewind.fork(keep.unwrap_or(asked.prompt.saturating_sub(1))).await {
+    match rewind.fork_first_prompts(keep.unwrap_or(asked.prompt.saturating_sub(1))).await {
         Ok(id) => format!(
             "Stored a copy of this session: {id}. Load it in your client, or continue it in the \
              terminal:\n\n    callboard exec --resume {id} \"PROMPT\""
@@ -86,7 +86,7 @@ async fn fork(asked: CommandContext<'_>) -> String {
     }
 }
 
-fn parse_number(arguments: &str) -> Result<Option<u32>, String> {
+fn parse_prompt_number(arguments: &str) -> Result<Option<u32>, String> {
     match arguments {
         "" => Ok(None),
         number => number.parse().map(Some).map_err(|_no_number| {

@@ -13,8 +13,8 @@ use crate::usage_totals::UsageTotals;
 pub(super) fn command() -> SlashCommand {
     let description = "sum up the calls of this session, its tokens and what they cost";
     SlashCommand::new("usage", description, |asked| {
-        let mut calls = asked.session.call_usage();
-        calls.add_tools(asked.earlier_calls);
+        let mut calls = asked.session.total_call_usage();
+        calls.add_earlier_process_totals(asked.earlier_calls);
         Box::pin(ready(usage_report(&calls, &asked.usage_totals)))
     })
 }

@@ -79,13 +79,13 @@ impl Compactor<'_> {
         let mut kept = messages.clone();
         let cleared = trim::clear_older_results(&mut kept, goal);
         let text_room = (goal / 4).min((MAX_SUMMARY_BYTES + MAX_KEPT_PLAN_BYTES) as u64);
-        let notice = self.create_notice(budget, messages);
+        let notice = self.create_notifier(budget, messages);
         let mut made = SummaryOutcome::default();
         if total_estimated_bytes(&kept) > goal {
             let mut shorter = kept.clone();
             let split = trim::split_history(&mut shorter, goal - text_room);
             let old = split.old_messages(&shorter);
-            if self.is_summary_useful(&old, text_room) {
+            if self.is_summary_worth_requesting(&old, text_room) {
                 made = self
                     .request_summary_with_retries(
                         budget,
@@ -122,7 +122,7 @@ impl Compactor<'_> {
     /// Returns whether a summary of at most `max` bytes may make enough room. If a nearly full
     /// session has few old messages, e.g. because its newest prompt is very long, a summary is not
     /// requested, because each later request would request another one.
-    fn is_summary_useful(&self, old: &[&ChatMessage], max: u64) -> bool {
+    fn is_summary_worth_requesting(&self, old: &[&ChatMessage], max: u64) -> bool {
         let new = old.iter().filter(|message| !summary::is_replacement(message));
         let bytes: u64 = new.map(|message| estimated_bytes(message)).sum();
         match self.cause {
@@ -145,7 +145,7 @@ impl Compactor<'_> {
         budget: &ContextBudget,
         old: &[&ChatMessage],
         prompt: Option<&ChatMessage>,
-        notice: &CompactionNotice<'_>,
+        notice: &CompactionNotifier<'_>,
     ) -> SummaryOutcome {
         let max = usize::try_from(budget.compaction_target_bytes())
             .unwrap_or(usize::MAX)
@@ -196,12 +196,12 @@ impl Compactor<'_> {
         }
     }
 
-    fn create_notice(
+    fn create_notifier(
         &self,
         budget: &ContextBudget,
         messages: &[Arc<ChatMessage>],
-    ) -> CompactionNotice<'_> {
-        CompactionNotice {
+    ) -> CompactionNotifier<'_> {
+        CompactionNotifier {
             handle: self.handle,
             id: format!("compaction_{}", Ulid::generate()),
             context_tokens: budget.window_tokens(),
@@ -222,14 +222,14 @@ struct SummaryOutcome {
 
 /// Notifies the client about one compaction. A client that cannot show compactions receives the
 /// first text of the summary as a message: see `UpdateSupport` of `acp-connection`.
-struct CompactionNotice<'a> {
+struct CompactionNotifier<'a> {
     handle: &'a SessionHandle,
     id: String,
     context_tokens: u64,
     tokens_before: u64,
 }
 
-impl CompactionNotice<'_> {
+impl CompactionNotifier<'_> {
     fn send_status(&self, status: CompactionStatus, after: Option<u64>, words: &str) {
         self.send_compaction(self.build_compaction(status, after, vec![words.to_owned()]));
     }

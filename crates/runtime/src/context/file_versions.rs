@@ -41,7 +41,7 @@ impl PartialEq for FileVersion {
 impl FileVersion {
     /// Opens an existing file, and returns its version. The returned file is at its start.
     pub(super) fn open_with_version(workspace: &Workspace, path: &Path) -> Option<(Self, File)> {
-        let mut file = workspace.open_existing_file(path)?;
+        let mut file = workspace.open_read_if_exists(path)?;
         let stamp = Self::read_version_of_file(&mut file).ok()?;
         Some((stamp, file))
     }
@@ -62,7 +62,7 @@ impl FileVersion {
         workspace: &Workspace,
         path: &Path,
     ) -> FileComparison {
-        let Some(mut file) = workspace.open_existing_file(path) else {
+        let Some(mut file) = workspace.open_read_if_exists(path) else {
             return FileComparison::Deleted;
         };
         let is_untouched = file.metadata().is_ok_and(|metadata| {
@@ -178,7 +178,7 @@ impl FileVersions {
 
     /// Removes the versions of files that the model read or wrote after the first `prompts`
     /// prompts. These files are reported to the model once.
-    pub(crate) fn mark_forgotten_after(&mut self, prompts: u32) {
+    pub(crate) fn forget_versions_after_prompt(&mut self, prompts: u32) {
         for file in self.0.iter_mut().filter(|file| file.prompt > prompts) {
             file.version = None;
         }
@@ -186,7 +186,7 @@ impl FileVersions {
 
     /// Marks the files of a restored session as read in the workspace, unless they have changed or
     /// are too large to be hashed. Blocks while it reads files.
-    pub(super) fn mark_restored_as_read(&mut self, workspace: &Workspace) {
+    pub(super) fn mark_unchanged_restored_as_read(&mut self, workspace: &Workspace) {
         for TrackedFile { path, version, is_restored, .. } in &mut self.0 {
             if let Some(version) = version.as_mut().filter(|it| it.content.is_some())
                 && mem::take(is_restored)
@@ -209,7 +209,7 @@ impl FileVersions {
                     FileComparison::Changed => &mut changed,
                     FileComparison::Deleted => &mut gone,
                 },
-                None if workspace.open_existing_file(path).is_some() => &mut forgotten,
+                None if workspace.open_read_if_exists(path).is_some() => &mut forgotten,
                 None => &mut gone,
             };
             list.push(workspace.display(path));

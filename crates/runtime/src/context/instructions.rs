@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use acp_lifecycle::Secrets;
 use acp_tools::Workspace;
-use callboard_text::{code_fence, head};
+use callboard_text::{head, wrap_in_code_fence};
 
 use super::file_versions::{FileComparison, FileVersion};
-use super::read_rules::ImplicitReadRules;
+use super::read_rules::ImplicitReadChecker;
 use crate::limits::{
     MAX_INSTRUCTION_FILE_BYTES, MAX_INSTRUCTION_FILES, MAX_INSTRUCTION_FOLDERS,
     MAX_SESSION_INSTRUCTION_BYTES,
@@ -67,7 +67,7 @@ impl ProjectInstructions {
         &mut self,
         workspace: &Workspace,
         secrets: &Secrets,
-        rules: &ImplicitReadRules,
+        rules: &ImplicitReadChecker,
         room: usize,
     ) -> Option<String> {
         let mut folders = std::mem::take(&mut self.touched_folders);
@@ -86,7 +86,7 @@ impl ProjectInstructions {
         &mut self,
         workspace: &Workspace,
         secrets: &Secrets,
-        rules: &ImplicitReadRules,
+        rules: &ImplicitReadChecker,
         folder: PathBuf,
         room: usize,
         news: &mut String,
@@ -128,7 +128,11 @@ impl ProjectInstructions {
         let whole = secrets.redact(&whole);
         let kept = head(&whole, room.min(MAX_INSTRUCTION_FILE_BYTES));
         let scope = workspace.display(&folder);
-        let _ = write!(news, "\n\n{shown}, for everything in {scope}:\n{}", code_fence("", kept));
+        let _ = write!(
+            news,
+            "\n\n{shown}, for everything in {scope}:\n{}",
+            wrap_in_code_fence("", kept)
+        );
         if kept.len() < whole.len() {
             let _ = write!(news, "\n[{shown} is longer; only its beginning is included here]");
         }

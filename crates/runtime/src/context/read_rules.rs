@@ -10,9 +10,9 @@ use acp_tools::Workspace;
 ///
 /// Instruction files and linked files come from the user, so only a rule can forbid reading them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ImplicitReadRules(pub(crate) Rules);
+pub(crate) struct ImplicitReadChecker(pub(crate) Rules);
 
-impl ImplicitReadRules {
+impl ImplicitReadChecker {
     /// Returns whether a file may be read: no rule may deny the read or ask about it. Blocks while
     /// it accesses the file system.
     pub(crate) fn permits_reading(&self, workspace: &Workspace, path: &Path) -> bool {

@@ -43,7 +43,7 @@ pub(crate) struct ActiveOptions {
 #[cfg(test)]
 impl ActiveOptions {
     /// Creates the options for a model, with default values of the other options.
-    pub(crate) fn for_model(model: Arc<dyn Model>) -> Self {
+    pub(crate) fn defaults_for_model(model: Arc<dyn Model>) -> Self {
         let capabilities = model.capabilities();
         Self { model, capabilities, model_generation: 0, effort: None, mode: None }
     }
@@ -85,7 +85,7 @@ impl OptionSelection {
         Self { catalogue, model, model_generation: 0, effort: None, mode, sandbox, used_models }
     }
 
-    pub(crate) fn sandbox(&self) -> ShownSandbox {
+    pub(crate) fn shown_sandbox(&self) -> ShownSandbox {
         self.sandbox
     }
 

@@ -30,7 +30,7 @@ impl Model for NamedModel {
 
     fn capabilities(&self) -> ModelCapabilities {
         if self.0.starts_with("deep") {
-            ModelCapabilities::new().with_efforts()
+            ModelCapabilities::new().with_adjustable_effort()
         } else {
             ModelCapabilities::new()
         }
@@ -235,7 +235,7 @@ async fn a_command_updates_modes_and_options_and_sends_only_changes() {
     options.set_mode(PermissionMode::Auto, ChangeOrigin::Command);
     options.advertise_unrequested_changes();
     assert_eq!(update_kinds(&queued_updates(&handle)), [""; 0]);
-    options.set_model("deep/one".to_owned(), ChangeOrigin::Command).await.unwrap();
+    options.open_and_set_model("deep/one".to_owned(), ChangeOrigin::Command).await.unwrap();
     // The commands of the model `direct` are gone, and the thought level is a new option.
     assert_eq!(
         update_kinds(&queued_updates(&handle)),
@@ -243,7 +243,8 @@ async fn a_command_updates_modes_and_options_and_sends_only_changes() {
     );
     options.set_effort(Some(Effort::Low), ChangeOrigin::Command);
     assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low off"]);
-    let error = options.set_model("missing".to_owned(), ChangeOrigin::Command).await.unwrap_err();
+    let error =
+        options.open_and_set_model("missing".to_owned(), ChangeOrigin::Command).await.unwrap_err();
     assert!(error.contains("unknown model"), "{error}");
     assert_eq!(options.active_options().model.name(), "deep/one");
     shelf.0.lock().unwrap().push("found/later");
@@ -254,8 +255,8 @@ async fn a_command_updates_modes_and_options_and_sends_only_changes() {
 #[tokio::test]
 async fn the_model_that_was_requested_last_is_used() {
     let (options, _) = open(&fake_catalogue(&[]), None);
-    let first = options.set_model("a".to_owned(), ChangeOrigin::Command);
-    let last = options.set_model("b".to_owned(), ChangeOrigin::Command);
+    let first = options.open_and_set_model("a".to_owned(), ChangeOrigin::Command);
+    let last = options.open_and_set_model("b".to_owned(), ChangeOrigin::Command);
     last.await.unwrap();
     first.await.unwrap();
     assert_eq!(options.active_options().model.name(), "b");

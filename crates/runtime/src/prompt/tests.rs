@@ -1,7 +1,7 @@
 //! Tests with every kind of content block, for a model that supports all of them and for a model
 //! that supports only text.
 
-use super::{ImplicitReadRules, parts_from_blocks, read_linked_files, typed_text};
+use super::{ImplicitReadChecker, parts_from_blocks, read_linked_files, typed_text};
 use crate::limits;
 use acp_tools::Workspace;
 use agent_client_protocol::v1::schema::ContentBlock;
@@ -98,7 +98,7 @@ async fn linked_files_of_the_workspace_are_read_and_others_are_named() {
         (link("file:///etc/passwd".to_owned()), Err("/etc/passwd was not read: ")),
     ] {
         let linked =
-            read_linked_files(&blocks(json!([link])), &workspace, ImplicitReadRules::default())
+            read_linked_files(&blocks(json!([link])), &workspace, ImplicitReadChecker::default())
                 .await
                 .unwrap();
         let [(file, is_read)] = &linked.files[..] else { panic!("{linked:?}") };
@@ -118,7 +118,7 @@ async fn linked_files_of_the_workspace_are_read_and_others_are_named() {
     ] {
         let link = blocks(json!([link(uri.to_owned())]));
         assert_eq!(
-            read_linked_files(&link, &workspace, ImplicitReadRules::default()).await.is_none(),
+            read_linked_files(&link, &workspace, ImplicitReadChecker::default()).await.is_none(),
             is_named,
             "{uri}"
         );
@@ -127,7 +127,7 @@ async fn linked_files_of_the_workspace_are_read_and_others_are_named() {
     }
     let many = vec![file("a%20b.txt"); limits::MAX_LINKED_FILES + 1];
     let linked =
-        read_linked_files(&blocks(Value::Array(many)), &workspace, ImplicitReadRules::default())
+        read_linked_files(&blocks(Value::Array(many)), &workspace, ImplicitReadChecker::default())
             .await
             .unwrap();
     assert_eq!(linked.text.matches("was not read: one of too many").count(), 1);

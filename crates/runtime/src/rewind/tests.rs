@@ -29,7 +29,7 @@ impl Stage {
         let cwd = folder.path().join("cwd");
         std::fs::create_dir(&cwd).unwrap();
         let workspace = Workspace::new(cwd, Vec::new()).unwrap().with_state_folder(folder.path());
-        workspace.begin_prompt(1);
+        workspace.set_prompt_number(1);
         let path = workspace.resolve("new.txt").unwrap();
         write_all_or_none(&workspace, &[FileWrite::new(&path, None, b"1")]).unwrap();
         let (recording, open) = held_recording(&MemorySessionStore::new());

@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::backends::ServerRequests;
-use crate::commands::{CommandContext, SlashCommands};
+use crate::backends::ServerRequestHandler;
+use crate::commands::{SlashCommandContext, SlashCommands};
 use crate::context::WorkspaceContext;
 use crate::lock::lock;
 use crate::offered_tools::OfferedTools;
@@ -65,7 +65,7 @@ async fn end_background_work(context: &Context, tools: &OfferedTools) {
     let commands = context.workspace.background_commands().stop_all_and_wait();
     let ((), _) = tokio::join!(commands, servers);
     // Log late writes of other programs, because no later turn can report these writes.
-    for late in context.take_foreign_change_reports().await {
+    for late in context.take_concurrent_write_reports().await {
         tracing::warn!("{late}");
     }
 }
@@ -93,7 +93,7 @@ pub(super) struct PromptRunner {
     pub(super) aborting: CancellationToken,
     /// The handler of the servers' requests. This field keeps the handler alive, because the
     /// servers have only a weak reference to it.
-    pub(super) _server_requests: Arc<ServerRequests>,
+    pub(super) _server_requests: Arc<ServerRequestHandler>,
 }
 
 impl PromptRunner {
@@ -148,12 +148,12 @@ impl PromptRunner {
         begins.cancel();
         self.record_prompt(&name, &blocks).await;
         let notices = std::mem::take(&mut lock(&self.queue).notices);
-        notices.into_iter().for_each(|notice| turn::send_notice(&self.handle, notice));
+        notices.into_iter().for_each(|notice| turn::send_notice_as_thought(&self.handle, notice));
         let token = open.turn().cancel.clone();
         let span =
             spans::turn_span(name.as_str(), self.options.active_options().model.name(), &trace);
         self.handle.set_turn_trace(&name, trace);
-        let ending = if !token.is_cancelled() && !open.request_cancellation().is_cancelled() {
+        let ending = if !token.is_cancelled() && !open.request_cancelled_signal().is_cancelled() {
             let turn = Turn {
                 id: &name,
                 active_options: &|| self.options.active_options(),
@@ -169,13 +169,13 @@ impl PromptRunner {
                 let spent = (*self.history.usage_totals(), &*self.earlier_calls);
                 let rewind = (self.rewind.as_ref(), self.prompt_count);
                 let asked =
-                    CommandContext::new(turn, options, &self.commands, keeper, spent, rewind);
+                    SlashCommandContext::new(turn, options, &self.commands, keeper, spent, rewind);
                 let typed = prompt::typed_text(&blocks);
-                let said = commands::run_command(&typed, asked);
+                let said = commands::run_slash_command(&typed, asked);
                 match said.await {
                     Some(said) => Ok(send_command_answer(&self.handle, said, &token)),
                     None => {
-                        let show = |notice| turn::send_notice(&self.handle, notice);
+                        let show = |notice| turn::send_notice_as_thought(&self.handle, notice);
                         self.tools.wait_for_servers(&token, show).await;
                         let told = &mut self.model_notice;
                         prepare_model_for_turn(options, &token, &self.handle, told).await;
@@ -192,7 +192,7 @@ impl PromptRunner {
                     ending.unwrap_or_else(|_| Err(errors::internal_error("something panicked")))
                 }
                 () = self.aborting.cancelled() => Ok(StopReason::Cancelled),
-                () = forward_cancel(open.request_cancellation(), &token) => Ok(StopReason::Cancelled),
+                () = forward_cancel(open.request_cancelled_signal(), &token) => Ok(StopReason::Cancelled),
             }
         } else {
             Ok(StopReason::Cancelled)
@@ -202,7 +202,7 @@ impl PromptRunner {
         self.options.advertise_unrequested_changes();
         if let Some(keeper) = &self.rule_persister {
             tokio::select! {
-                () = keeper.save_within_timeout() => {}
+                () = keeper.save_and_wait_until_timeout() => {}
                 () = self.aborting.cancelled() => {}
             }
         }
@@ -239,7 +239,7 @@ impl PromptRunner {
         let planned = async {
             self.handle.wait_drained().await;
             self.commit_records().await;
-            rewind.checked_plan(prompt, &self.handle, &self.options).await
+            rewind.plan_unless_denied(prompt, &self.handle, &self.options).await
         };
         let plan = tokio::select! {
             plan = planned => plan?,
@@ -285,7 +285,7 @@ impl PromptRunner {
         self.history.restore_messages(messages);
         self.prompt_count = prompts + newer;
         if prompts == 0 {
-            self.history.forget_title();
+            self.history.use_next_prompt_as_title();
         }
         self.workspace_context.begin_prompt(self.prompt_count);
         self.workspace_context.forget_prompts_after(prompts);
@@ -301,8 +301,8 @@ impl PromptRunner {
             settings.set_options(&options);
             settings.usage = *self.history.usage_totals();
             settings.is_titled = self.history.is_titled();
-            let mut calls = self.handle.call_usage();
-            calls.add_tools(&self.earlier_calls);
+            let mut calls = self.handle.total_call_usage();
+            calls.add_earlier_process_totals(&self.earlier_calls);
             settings.calls = calls.tools;
         });
         // A disk may hang. The list of the last turn then stays.
@@ -314,7 +314,7 @@ impl PromptRunner {
         }
         recording.commit().await;
         if let Some(notice) = recording.take_notice() {
-            turn::send_notice(&self.handle, notice);
+            turn::send_notice_as_thought(&self.handle, notice);
         }
     }
 }
@@ -326,8 +326,8 @@ async fn forward_cancel(withdrawn: &RequestCancellation, turn: &CancellationToke
     std::future::pending::<()>().await;
 }
 
-/// Calls `prepare_for_turn` of the model. Shows the returned notice about the model, unless the last
-/// shown notice was the same.
+/// Calls `prepare_for_turn` of the model. Shows the returned notice about the model, unless the
+/// last shown notice was the same.
 async fn prepare_model_for_turn(
     options: &Arc<SessionOptions>,
     cancel: &CancellationToken,
@@ -344,7 +344,7 @@ async fn prepare_model_for_turn(
     if let Some(found) = found
         && told.as_ref() != Some(&found)
     {
-        turn::send_message_before_others(handle, Role::Agent, found.clone());
+        turn::send_message_and_blank_line(handle, Role::Agent, found.clone());
         *told = Some(found);
     }
 }

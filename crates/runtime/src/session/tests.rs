@@ -121,7 +121,7 @@ async fn start_with(
 async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_one() {
     let (mut agent, session, log) = start(Answer::default()).await;
     let first = agent.send_prompt(&session, "/undo").await.unwrap();
-    agent.wait_until(|client| client.session(&session).shows_line("begun")).await.unwrap();
+    agent.wait_until(|client| client.session(&session).any_call_shows_line("begun")).await.unwrap();
     let second = agent.send_prompt(&session, "/undo").await.unwrap();
     agent.notify("$/cancel_request", json!({ "requestId": first })).await.unwrap();
     assert_eq!(agent.wait_for_stop_reason(&first).await.unwrap(), "cancelled");
@@ -163,7 +163,10 @@ async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
         assert_eq!(agent.client.session(&session).current_mode(), None);
         let prompt = agent.send_prompt(&session, "/undo").await.unwrap();
         if !expected.is_empty() {
-            agent.wait_until(|client| client.session(&session).shows_line("begun")).await.unwrap();
+            agent
+                .wait_until(|client| client.session(&session).any_call_shows_line("begun"))
+                .await
+                .unwrap();
             agent.cancel_and_send_deferred_replies(&session).await.unwrap();
         }
         agent.wait_for_stop_reason(&prompt).await.unwrap();
@@ -270,10 +273,11 @@ async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
     // Other requests are served while the session is being opened.
     agent.send_request_and_wait("authenticate", json!({"methodId": "setup"})).await.unwrap();
     agent.close_input();
-    let ended = tokio::time::timeout(Duration::from_millis(50), agent.drain_and_wait()).await;
+    let ended =
+        tokio::time::timeout(Duration::from_millis(50), agent.drain_and_wait_for_exit()).await;
     assert!(ended.is_err(), "it does not wait");
     open.send(()).unwrap();
-    agent.drain_and_wait().await.unwrap();
+    agent.drain_and_wait_for_exit().await.unwrap();
     assert!(matches!(agent.client.response(&new), Some(Ok(_))), "{:?}", agent.client);
 }
 
@@ -281,7 +285,8 @@ async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
 async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
     let (mut agent, first, open) = request_hanging_session().await;
     let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
-    let others = agent.flood(limits::MAX_SESSIONS, "session/new", &params).await.unwrap();
+    let others =
+        agent.send_request_many_times(limits::MAX_SESSIONS, "session/new", &params).await.unwrap();
     let (last, others) = others.split_last().unwrap();
     let Err(AgentTestError::ErrorResponse(error)) = agent.wait_for_result(last).await else {
         panic!("it is opened")
@@ -405,7 +410,7 @@ async fn sessions_have_the_settings_of_their_agent() {
         }
         agent.cancel_and_send_deferred_replies(&session).await.unwrap();
         agent.wait_for_stop_reason(&prompt).await.unwrap();
-        assert_eq!(agent.client.session(&session).shows_line("begun"), bytes > 0);
+        assert_eq!(agent.client.session(&session).any_call_shows_line("begun"), bytes > 0);
     }
 }
 

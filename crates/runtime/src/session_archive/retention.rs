@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use acp_store::{PruneOutcome, PruneReport, RetentionPolicy, SessionStoreError, SessionSummary};
-use acp_tools::files::{list_session_files, remove_files_of_session, remove_session_files_before};
+use acp_store::{PruneCompletion, PruneReport, RetentionPolicy, SessionStoreError, SessionSummary};
+use acp_tools::files::{
+    remove_files_of_session, remove_session_files_before, session_folder_times_and_sizes,
+};
 
 use agent_client_protocol::v1::schema::SessionId;
 
@@ -84,7 +86,7 @@ impl SessionArchive {
                 Err(error) => return Err(error),
             }
         }
-        let files = self.state.as_deref().map(list_session_files).unwrap_or_default();
+        let files = self.state.as_deref().map(session_folder_times_and_sizes).unwrap_or_default();
         let old = files.iter().filter(|(modified, _)| *modified < oldest);
         let file_bytes = old.map(|(_, bytes)| bytes).sum();
         Ok(PrunableData { sessions: pruned, file_bytes })
@@ -110,7 +112,7 @@ impl SessionArchive {
         let mut policy = RetentionPolicy::default();
         policy.keep = Some(now.duration_since(oldest).unwrap_or_default());
         let mut pruned = self.store.prune(&policy, now)?;
-        while pruned.outcome == PruneOutcome::More {
+        while pruned.outcome == PruneCompletion::More {
             let more = self.store.prune(&policy, now)?;
             pruned.sessions.extend(more.sessions);
             pruned.bytes += more.bytes;
@@ -133,7 +135,7 @@ impl SessionArchive {
     pub(crate) fn prune_if_due(&self, retention: SessionRetention, now: SystemTime) {
         let Some(state) = &self.state else { return };
         let mark = state.join(PRUNED_MARK);
-        let since = time_since_change(&mark, now);
+        let since = time_since_file_modified(&mark, now);
         if since.is_some_and(|since| since < PRUNE_INTERVAL) {
             return;
         }
@@ -167,7 +169,8 @@ impl SessionArchive {
         now: SystemTime,
     ) -> Result<SystemTime, SessionStoreError> {
         let by_age = now.checked_sub(retention.keep).unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut files = self.state.as_deref().map(list_session_files).unwrap_or_default();
+        let mut files =
+            self.state.as_deref().map(session_folder_times_and_sizes).unwrap_or_default();
         files.sort_unstable_by_key(|(modified, _)| *modified);
         let mut left = retention.max_bytes;
         let mut sessions = self.sessions(None).peekable();
@@ -200,7 +203,7 @@ impl SessionArchive {
 
 /// Returns how long ago a file was changed. Returns `None` for a time in the future, which means
 /// that the clock was set back.
-fn time_since_change(mark: &Path, now: SystemTime) -> Option<Duration> {
+fn time_since_file_modified(mark: &Path, now: SystemTime) -> Option<Duration> {
     let modified = fs::metadata(mark).and_then(|found| found.modified()).ok();
     modified.and_then(|modified| now.duration_since(modified).ok())
 }

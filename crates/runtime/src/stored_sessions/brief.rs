@@ -41,7 +41,8 @@ fn shorten_call(document: &CallDocument) -> Option<CallDocument> {
     let CallDocument { call, .. } = document;
     let lens: Vec<_> =
         call.content.iter().map(|item| call_content_byte_len(item, document)).collect();
-    let [input, output] = [&call.raw_input, &call.raw_output].map(|it| it.as_ref().map_or(0, len));
+    let [input, output] =
+        [&call.raw_input, &call.raw_output].map(|it| it.as_ref().map_or(0, serialized_json_len));
     let largest = lens.iter().copied().chain([input, output]).max().unwrap_or_default();
     if largest <= MAX_BRIEF_CONTENT_BYTES {
         return None;
@@ -58,7 +59,7 @@ fn shorten_call(document: &CallDocument) -> Option<CallDocument> {
     }
     for (value, len) in [(&mut brief.call.raw_input, input), (&mut brief.call.raw_output, output)] {
         if len > MAX_BRIEF_CONTENT_BYTES {
-            *value = Some(Value::String(link_name(len)));
+            *value = Some(Value::String(omitted_bytes_note(len)));
         }
     }
     Some(brief)
@@ -75,16 +76,16 @@ fn call_content_byte_len(item: &Content, document: &CallDocument) -> usize {
     }
 }
 
-fn len(value: &Value) -> usize {
+fn serialized_json_len(value: &Value) -> usize {
     serde_json::to_string(value).map_or(0, |json| json.len())
 }
 
 fn stored_content_link(bytes: usize, subject: &str) -> ContentBlock {
     let uri = format!("{STORED_CONTENT}/{subject}");
-    ContentBlock::ResourceLink(ResourceLink::new(link_name(bytes), uri))
+    ContentBlock::ResourceLink(ResourceLink::new(omitted_bytes_note(bytes), uri))
 }
 
-fn link_name(bytes: usize) -> String {
+fn omitted_bytes_note(bytes: usize) -> String {
     let bytes = group_thousands(bytes as u64);
     format!("{bytes} bytes, left out of this load")
 }

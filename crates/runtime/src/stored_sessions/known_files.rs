@@ -27,7 +27,7 @@ impl StoredKnownFiles {
     }
 
     /// Returns the files if the session works in the same folders.
-    pub(crate) fn into_files_for(self, folders: &[PathBuf]) -> Vec<KnownFile> {
+    pub(crate) fn into_files_if_same_folders(self, folders: &[PathBuf]) -> Vec<KnownFile> {
         let is_same = Self::new(folders, Vec::new()).folders == self.folders;
         if is_same { self.files } else { Vec::new() }
     }
@@ -65,9 +65,9 @@ mod tests {
             parts
         };
         let read = StoredKnownFiles::read(&parts(json));
-        assert_eq!(read.clone().into_files_for(&["/p".into()]), [file]);
-        assert_eq!(read.into_files_for(&["/q".into()]), []);
+        assert_eq!(read.clone().into_files_if_same_folders(&["/p".into()]), [file]);
+        assert_eq!(read.into_files_if_same_folders(&["/q".into()]), []);
         let damaged = StoredKnownFiles::read(&parts(Some("{\"folders\":[1]}".to_owned())));
-        assert_eq!(damaged.into_files_for(&["/p".into()]), []);
+        assert_eq!(damaged.into_files_if_same_folders(&["/p".into()]), []);
     }
 }

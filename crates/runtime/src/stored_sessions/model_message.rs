@@ -113,7 +113,7 @@ pub(crate) fn read_messages(
     let mut load = store.begin_load(id, RecordStream::Model, u64::MAX)?;
     let (mut messages, mut unread) = (Vec::new(), 0);
     loop {
-        let page = store.next_page(&mut load)?;
+        let page = store.load_next_records(&mut load)?;
         if page.is_empty() {
             return Ok((with_matching_results(messages), load.damaged + unread));
         }

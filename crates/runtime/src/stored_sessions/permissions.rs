@@ -28,7 +28,7 @@ impl StoredPermissions {
     }
 
     /// Restores the decisions if the workspace has the same roots.
-    pub(crate) fn restore(self, session: &mut Session, workspace: &Workspace) {
+    pub(crate) fn restore_if_same_folders(self, session: &mut Session, workspace: &Workspace) {
         if Self::of_session(session, workspace).folders == self.folders {
             session.restore_permission_memory(self.memory);
         }
@@ -37,7 +37,7 @@ impl StoredPermissions {
     /// Returns whether these decisions must be stored in place of the earlier decisions. If the
     /// earlier decisions were made in other folders, they stay stored until a decision is made in
     /// the current folders.
-    pub(super) fn replaces(&self, stored: Option<&Self>) -> bool {
+    pub(super) fn must_replace_stored(&self, stored: Option<&Self>) -> bool {
         let is_of_these_folders = stored.is_some_and(|stored| stored.folders == self.folders);
         stored != Some(self) && (is_of_these_folders || self.memory != PermissionMemory::default())
     }

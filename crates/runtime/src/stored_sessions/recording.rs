@@ -28,7 +28,7 @@ use ulid::Ulid;
 use self::state::{RecordingState, RecordingTarget};
 use super::document::document_record;
 use super::model_message::{message_record, read_messages, reset_record};
-use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSessions, StoredSettings};
+use super::{LazySessionStore, OpenedStore, StoredKnownFiles, StoredPermissions, StoredSettings};
 use crate::limits::{
     COMMIT_TIMEOUT, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_PAUSE, RETRIED_COMMIT_TIMEOUT,
     REWIND_COMMIT_TIMEOUT, UNSENT_CHANGES_TIME,
@@ -70,12 +70,12 @@ pub(crate) struct RewoundSession {
 impl SessionRecording {
     /// Records a new session, which is stored with its first prompt. The store is opened in the
     /// background.
-    pub(crate) fn begin(
-        stored: StoredSessions,
+    pub(crate) fn begin_new_session(
+        stored: LazySessionStore,
         new: NewSession,
         secrets: LiveSecrets,
     ) -> Arc<Self> {
-        let recording = Self::start(
+        let recording = Self::start_with_target(
             (new.id.clone(), secrets),
             RecordingTarget::Opening(Vec::new()),
             StoredSettings::default(),
@@ -100,7 +100,7 @@ impl SessionRecording {
         let id = session.id().clone();
         let recorder = opened.writer.recorder_for_open_session(session);
         let target = RecordingTarget::Recorder(recorder, opened.clone());
-        let recording = Self::start((id, secrets), target, settings, true);
+        let recording = Self::start_with_target((id, secrets), target, settings, true);
         {
             let mut state = lock(&recording.state);
             (state.stored_permissions, state.prompts) = (permissions, prompts);
@@ -109,7 +109,7 @@ impl SessionRecording {
         recording
     }
 
-    fn start(
+    fn start_with_target(
         (id, secrets): (SessionId, LiveSecrets),
         target: RecordingTarget,
         settings: StoredSettings,
@@ -154,19 +154,19 @@ impl SessionRecording {
                     state.target = RecordingTarget::Recorder(recorder, opened);
                 }
                 (Ok(_), other) => state.target = other,
-                (Err(error), _) => state.record_failure(&error),
+                (Err(error), _) => state.log_and_set_failure(&error),
             }
         }
         self.is_settled.send_replace(true);
     }
 
     /// Sets whether the sent items are a replay, which is not recorded.
-    pub(crate) fn set_replay(&self, is_replay: bool) {
+    pub(crate) fn set_paused_for_replay(&self, is_replay: bool) {
         lock(&self.state).is_replay = is_replay;
     }
 
     /// Returns whether the sent items are a replay.
-    pub(crate) fn is_replay(&self) -> bool {
+    pub(crate) fn is_paused_for_replay(&self) -> bool {
         lock(&self.state).is_replay
     }
 
@@ -180,7 +180,7 @@ impl SessionRecording {
         let (is_committed, is_record_due) = {
             let mut state = lock(&self.state);
             let is_committed = !state.is_replay && state.record_item(item, &self.secrets);
-            (is_committed, state.schedule_record_of_open_documents())
+            (is_committed, state.mark_record_scheduled_if_due())
         };
         if is_record_due {
             self.record_open_documents_soon();
@@ -238,10 +238,10 @@ impl SessionRecording {
         let record = record.with_search_text(text);
         state.prompt = Some(record.clone());
         let mut changes = vec![SessionChange::Prompt(record)];
-        changes.extend(state.changed_settings());
-        state.write(changes);
-        // The first commit of a session is the largest. It takes no time from the reply if it begins
-        // before the request to the model.
+        changes.extend(state.take_changed_settings());
+        state.queue_changes(changes);
+        // The first commit of a session is the largest. It takes no time from the reply if it
+        // begins before the request to the model.
         drop(state.send_changes());
     }
 
@@ -275,7 +275,7 @@ impl SessionRecording {
         let mut changes: Vec<_> = records.into_iter().map(SessionChange::Append).collect();
         while !changes.is_empty() {
             let rest = changes.split_off(changes.len().min(MAX_WRITTEN_MESSAGES));
-            state.write(std::mem::replace(&mut changes, rest));
+            state.queue_changes(std::mem::replace(&mut changes, rest));
         }
     }
 
@@ -283,14 +283,14 @@ impl SessionRecording {
     pub(crate) fn record_settings(&self, change: impl FnOnce(&mut StoredSettings)) -> bool {
         let mut state = lock(&self.state);
         change(&mut state.settings);
-        let changed = if state.has_prompt { state.changed_settings() } else { None };
+        let changed = if state.has_prompt { state.take_changed_settings() } else { None };
         let is_changed = changed.is_some();
-        state.write(changed.into_iter().collect());
+        state.queue_changes(changed.into_iter().collect());
         is_changed
     }
 
-    /// Stores the chosen options, if they differ from the stored ones. The change is committed soon,
-    /// even if no turn follows.
+    /// Stores the chosen options, if they differ from the stored ones. The change is committed
+    /// soon, even if no turn follows.
     pub(crate) fn record_options(self: &Arc<Self>, options: &ActiveOptions) {
         if self.record_settings(|settings| settings.set_options(options)) {
             let recording = self.clone();
@@ -302,7 +302,7 @@ impl SessionRecording {
     pub(crate) fn record_known_files(&self, files: StoredKnownFiles) {
         let mut state = lock(&self.state);
         if state.has_prompt && state.stored_files.as_ref() != Some(&files) {
-            state.write(vec![files.to_change()]);
+            state.queue_changes(vec![files.to_change()]);
             state.stored_files = Some(files);
         }
     }
@@ -310,8 +310,8 @@ impl SessionRecording {
     /// Stores the permission decisions, if they differ from the stored decisions.
     pub(crate) fn record_permissions(&self, permissions: StoredPermissions) {
         let mut state = lock(&self.state);
-        if state.has_prompt && permissions.replaces(state.stored_permissions.as_ref()) {
-            state.write(vec![permissions.to_change()]);
+        if state.has_prompt && permissions.must_replace_stored(state.stored_permissions.as_ref()) {
+            state.queue_changes(vec![permissions.to_change()]);
             state.stored_permissions = Some(permissions);
         }
     }
@@ -341,7 +341,7 @@ impl SessionRecording {
             // keep the failure.
             Ok(Ok(true)) if !matches!(state.target, RecordingTarget::Ended) => state.failure = None,
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => state.record_failure(&error),
+            Ok(Err(error)) => state.log_and_set_failure(&error),
             Err(_) => {
                 let waited = begun.elapsed();
                 tracing::warn!(?waited, "a commit of the session takes long");
@@ -351,7 +351,7 @@ impl SessionRecording {
     }
 
     /// For each tool, returns the ended calls of the session, as they were recorded last.
-    pub(crate) fn earlier_calls(&self) -> Vec<(String, ToolUsage)> {
+    pub(crate) fn recorded_tool_usage(&self) -> Vec<(String, ToolUsage)> {
         lock(&self.state).settings.calls.clone()
     }
 
@@ -412,7 +412,10 @@ impl SessionRecording {
     /// # Errors
     ///
     /// Returns an error if the session is not stored completely, and errors of the store.
-    pub(crate) async fn fork(&self, keep: u32) -> Result<SessionId, SessionStoreError> {
+    pub(crate) async fn fork_first_prompts(
+        &self,
+        keep: u32,
+    ) -> Result<SessionId, SessionStoreError> {
         let (opened, from) = (self.committed_store().await?, self.id.clone());
         let fork = move |store: &dyn SessionStore| {
             let folder = store.summary(&from)?.folder;
@@ -452,7 +455,7 @@ impl SessionRecording {
             state.prompts = keep + u32::from(prompt.is_some());
             state.has_prompt = state.prompts > 0;
             changes.extend(prompt.map(SessionChange::Prompt));
-            state.write(changes);
+            state.queue_changes(changes);
             state.send_changes()
         };
         let commit = commit.ok_or(SessionStoreError::WriterEnded)?;
@@ -504,7 +507,7 @@ impl SessionRecording {
         let target = lock(&self.state).end();
         if let RecordingTarget::Recorder(recorder, opened) = target {
             drop(recorder);
-            drop(timeout(COMMIT_TIMEOUT, opened.writer.flush()).await);
+            drop(timeout(COMMIT_TIMEOUT, opened.writer.wait_for_queued_writes()).await);
         }
     }
 }

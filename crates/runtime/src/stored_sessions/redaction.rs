@@ -46,7 +46,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use acp_lifecycle::Secrets;
-    use acp_types::{Operation, diff};
+    use acp_types::{FileChangeOperation, diff};
 
     use super::redact_change;
 
@@ -57,7 +57,8 @@ mod tests {
         let old = "a\nfirst half\nsecond half\nkey=one-secret-value\nb\n";
         let new = "a\nfirst half\nsecond half\nkey=2\nb\n";
         let deadline = Instant::now() + Duration::from_secs(9);
-        let mut change = diff::diff_texts(Path::new("/f"), Operation::Modify, old, new, deadline);
+        let mut change =
+            diff::diff_texts(Path::new("/f"), FileChangeOperation::Modify, old, new, deadline);
         redact_change(&mut change, &secrets);
         let shown = format!("{change:?}");
         for secret in ["one-secret-value", "first half", "second half"] {

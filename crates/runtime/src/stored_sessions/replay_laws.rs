@@ -16,7 +16,7 @@ use acp_lifecycle::{
     PromptDocument, Session, SessionDocument, SessionHandle, Timestamp,
 };
 use acp_store::{
-    MemorySessionStore, NewSession, RecordStream, SessionChange, SessionFolder, SessionRecord,
+    MemorySessionStore, NewSession, RecordStream, SessionChange, SessionCwdPaths, SessionRecord,
 };
 use acp_types::{
     CallEndReason, Compaction, CompactionStatus, Content, ContextUsage, FileChange, Image,
@@ -33,7 +33,7 @@ use tokio::time::Instant;
 
 use super::document::DOCUMENT_VERSION;
 use super::*;
-use client::{Cut, Protocol, TestClient, expected};
+use client::{ProcessEnd, TestClient, TestClientKind, expected_view_after_load};
 
 /// A step of a session. Calls are named by small numbers, so that several steps often concern the
 /// same call.
@@ -136,7 +136,7 @@ struct Live {
     recording: Arc<SessionRecording>,
     client: TestClient,
     id: SessionId,
-    protocol: Protocol,
+    protocol: TestClientKind,
     turn: u32,
     /// Number of remaining prompts.
     prompts: u32,
@@ -146,10 +146,10 @@ struct Live {
 }
 
 impl Live {
-    fn new(protocol: Protocol) -> Self {
+    fn new(protocol: TestClientKind) -> Self {
         let (store, opened) = &*STORE;
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+        let folder = SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() };
         let new = NewSession::new(SessionId::new(format!("s{number}")), folder);
         let prompt = SessionDocument::Prompt(PromptDocument::new("p", vec!["first".into()]));
         let prompt = SessionRecord::new("prompt", DOCUMENT_VERSION, &prompt).unwrap();
@@ -164,7 +164,7 @@ impl Live {
             crate::LiveSecrets::from_env([]),
         );
         let mut session = Session::new("/p");
-        session.set_shows_terminals(protocol == Protocol::V1Terminals);
+        session.set_shows_terminals(protocol == TestClientKind::V1Terminals);
         let mut client = TestClient::new(protocol);
         client.type_prompt("first");
         let handle = SessionHandle::new(session, std::time::SystemTime::now);
@@ -181,75 +181,76 @@ impl Live {
         }
     }
 
-    fn update<T>(&self, change: impl FnOnce(&mut Session, Timestamp) -> T) -> T {
+    fn update_session<T>(&self, change: impl FnOnce(&mut Session, Timestamp) -> T) -> T {
         self.handle.update(|session, _| change(session, now()))
     }
 
-    fn call(&self, number: u8) -> ToolCallId {
+    fn call_id(&self, number: u8) -> ToolCallId {
         format!("t{}/{number}", self.turn).into()
     }
 
-    fn turn(&self) -> TurnId {
+    fn turn_id(&self) -> TurnId {
         format!("t{}", self.turn).into()
     }
 
-    fn take(&mut self, step: &Step) {
+    fn apply_step(&mut self, step: &Step) {
         match *step {
             Step::Announce(call, kind) => self.announce(call, kind, Session::announce_call),
             Step::Stream(call, kind) => self.announce(call, kind, Session::announce_streamed_call),
             Step::Change(call, change) => {
-                let (id, patch) = (self.call(call), change.to_patch());
-                self.update(|session, now| session.update_call(&id, patch, now));
+                let (id, patch) = (self.call_id(call), change.to_patch());
+                self.update_session(|session, now| session.update_call(&id, patch, now));
             }
             Step::Adopt(parent, call) => {
-                let (parent, id) = (self.call(parent), self.call(call));
-                self.update(|session, now| {
+                let (parent, id) = (self.call_id(parent), self.call_id(call));
+                self.update_session(|session, now| {
                     let adopt =
                         |meta: &mut acp_types::CallMeta| meta.parent = Some(parent.to_string());
                     session.update_call_meta(&id, adopt, now);
                 });
             }
             Step::Progress(call, done) => {
-                let (id, progress) = (self.call(call), Progress::new(done.into()).with_total(9.0));
-                self.update(|session, now| session.report_progress(&id, progress, now));
+                let (id, progress) =
+                    (self.call_id(call), Progress::new(done.into()).with_total(9.0));
+                self.update_session(|session, now| session.report_progress(&id, progress, now));
             }
             Step::Terminal(call, is_ours) => self.open_terminal(call, is_ours),
             Step::Output(call, text) => {
-                let id = terminal_id(&self.call(call));
-                self.update(|it, now| it.append_terminal_output(&id, text.as_bytes(), now));
+                let id = terminal_id(&self.call_id(call));
+                self.update_session(|it, now| it.append_terminal_output(&id, text.as_bytes(), now));
             }
             Step::Exit(call, code) => {
-                let id = terminal_id(&self.call(call));
+                let id = terminal_id(&self.call_id(call));
                 let exit = TerminalExit { code: Some(code), signal: None };
-                self.update(|session, now| session.exit_terminal(&id, exit, now));
+                self.update_session(|session, now| session.exit_terminal(&id, exit, now));
             }
             Step::Start(call) => {
-                let id = self.call(call);
-                self.update(|session, now| session.start_call(&id, now));
+                let id = self.call_id(call);
+                self.update_session(|session, now| session.start_call(&id, now));
             }
             Step::Pause(call) => {
-                let id = self.call(call);
-                self.update(|session, now| session.pause_call(&id, now));
+                let id = self.call_id(call);
+                self.update_session(|session, now| session.pause_call(&id, now));
             }
             Step::Ask(call) => self.ask(call),
             Step::Answer(option) => self.answer(option),
             Step::Finish(call, end) => {
-                let (id, end) = (self.call(call), call_end(end));
-                self.update(|session, now| session.finish_call(&id, end, now));
+                let (id, end) = (self.call_id(call), call_end(end));
+                self.update_session(|session, now| session.finish_call(&id, end, now));
             }
             Step::Say(role, message, text) => {
                 let chunk = MessageChunk::new(role, message, text);
-                self.update(|session, now| session.send_message_chunk(chunk, now));
+                self.update_session(|session, now| session.send_message_chunk(chunk, now));
             }
             Step::Plan(steps) => {
-                let plan = plan(steps);
-                self.update(|session, now| session.send_plan(plan, now));
+                let plan = plan_with_steps(steps);
+                self.update_session(|session, now| session.send_plan(plan, now));
             }
             Step::State(part, value) => {
-                let state = state(part, value);
-                self.update(|session, now| session.send_state(state, now));
+                let state = create_state_part(part, value);
+                self.update_session(|session, now| session.send_state_part(state, now));
             }
-            Step::NextPrompt(text) => self.next_prompt(text),
+            Step::NextPrompt(text) => self.end_turn_and_send_prompt(text),
             Step::Rewind(number) => self.rewind(number.into()),
             Step::Wait(millis) => RUNTIME.with(|runtime| {
                 runtime.block_on(tokio::time::advance(Duration::from_millis(millis)));
@@ -264,22 +265,24 @@ impl Live {
         kind: ToolKind,
         announce: fn(&mut Session, &ToolCallId, &TurnId, ToolCallPatch, Timestamp) -> bool,
     ) {
-        let (id, turn) = (self.call(call), self.turn());
+        let (id, turn) = (self.call_id(call), self.turn_id());
         let patch = ToolCallPatch::for_new_call("tool", "Title", kind);
-        self.update(|session, now| announce(session, &id, &turn, patch, now));
+        self.update_session(|session, now| announce(session, &id, &turn, patch, now));
     }
 
-    /// Opens the terminal of a call. If `is_ours` is false and the client cannot show terminals of
-    /// the agent, the client runs the command. Only such clients are asked to run commands.
+    /// Opens the terminal of a call. If `is_beneath_writable_folder` is false and the client cannot
+    /// show terminals of the agent, the client runs the command. Only such clients are asked to run
+    /// commands.
     fn open_terminal(&mut self, call: u8, is_ours: bool) {
-        let id = self.call(call);
+        let id = self.call_id(call);
         let terminal = terminal_id(&id);
-        let is_open = self.update(|session, _| session.board().open_call_report(&id).is_some());
+        let is_open =
+            self.update_session(|session, _| session.board().open_call_report(&id).is_some());
         if !is_open || !self.opened.insert(terminal.clone()) {
             return;
         }
-        let is_in_client = !is_ours && self.protocol == Protocol::V1Text;
-        self.update(|session, now| {
+        let is_in_client = !is_ours && self.protocol == TestClientKind::V1Text;
+        self.update_session(|session, now| {
             session.announce_terminal(
                 &terminal,
                 TerminalPatch::for_new_terminal("make", "/p"),
@@ -295,11 +298,11 @@ impl Live {
     }
 
     fn ask(&mut self, call: u8) {
-        let id = self.call(call);
+        let id = self.call_id(call);
         let effects = Effects::from(Effect::Write(format!("/p/{}", call % 2).into()));
         let subject =
             PermissionSubject::for_call("tool", &json!({}), "/p".as_ref(), id.0.as_bytes());
-        let decision = self.update(|session, now| {
+        let decision = self.update_session(|session, now| {
             session.decide_or_ask_permission(&id, &effects, subject, true, now)
         });
         if let PermitDecision::AwaitingAnswer(number) = decision {
@@ -313,28 +316,28 @@ impl Live {
                 "none" => PermissionAnswer::Cancelled,
                 option => PermissionAnswer::Selected { option_id: option.into(), reason: None },
             };
-            drop(self.update(|session, _| session.answer_permission(number, answer)));
+            drop(self.update_session(|session, _| session.answer_permission(number, answer)));
         }
     }
 
     /// Ends the turn and delivers its response, and then sends the next prompt.
-    fn next_prompt(&mut self, text: &str) {
-        let turn = self.turn();
-        self.update(|session, now| session.end_turn(&turn, CallEndReason::Turn, now));
-        self.update(|session, now| session.make_all_items_due(now.monotonic));
+    fn end_turn_and_send_prompt(&mut self, text: &str) {
+        let turn = self.turn_id();
+        self.update_session(|session, now| session.end_turn(&turn, CallEndReason::Turn, now));
+        self.update_session(|session, now| session.make_all_items_due(now.monotonic));
         self.deliver(usize::MAX);
         self.turn += 1;
         self.prompts += 1;
         self.client.type_prompt(text);
         let blocks = [ContentBlock::from(text)];
-        self.recording.record_prompt(&self.turn(), &blocks, &self.handle);
+        self.recording.record_prompt(&self.turn_id(), &blocks, &self.handle);
     }
 
     /// Sends the prompt `/rewind`, which goes back to an earlier prompt. The new prompt itself is
     /// kept.
     fn rewind(&mut self, number: u32) {
         let keep = number % (self.prompts + 1);
-        self.next_prompt("/rewind");
+        self.end_turn_and_send_prompt("/rewind");
         // Use a runtime with a running clock, because the paused clock of the test would not wait
         // for the thread of the writer.
         WRITER_RUNTIME.with(|runtime| runtime.block_on(self.recording.rewind(keep, true))).unwrap();
@@ -345,7 +348,7 @@ impl Live {
     /// Records and delivers items, as the driver does.
     fn deliver(&mut self, most: usize) {
         for _ in 0..most {
-            let Some(item) = self.update(|session, now| session.poll(now.monotonic)) else {
+            let Some(item) = self.update_session(|session, now| session.poll(now.monotonic)) else {
                 return;
             };
             let recorded = self.recording.record_item(&item);
@@ -357,20 +360,20 @@ impl Live {
     /// Simulates the end of the process. After a kill, nothing more is recorded, and the kill comes
     /// so late that all recorded changes were sent to the store. Returns the client
     /// with its last view, and a new client that has loaded the session with this budget.
-    fn reload(self, cut: Cut, budget: u64) -> (TestClient, TestClient) {
+    fn reload(self, cut: ProcessEnd, budget: u64) -> (TestClient, TestClient) {
         let Self { recording, client, id, protocol, .. } = self;
-        if cut == Cut::End {
+        if cut == ProcessEnd::End {
             recording.record_open_documents();
         }
         drop(recording);
         let (store, opened) = &*STORE;
-        opened.writer.flush().wait_blocking().unwrap();
+        opened.writer.wait_for_queued_writes().wait_blocking().unwrap();
         let mut loaded = TestClient::new(protocol);
         let mut session = Session::new("/p");
-        session.set_shows_terminals(protocol == Protocol::V1Terminals);
+        session.set_shows_terminals(protocol == TestClientKind::V1Terminals);
         let mut load = store.begin_load(&id, RecordStream::Client, budget).unwrap();
         loop {
-            let page = store.next_page(&mut load).unwrap();
+            let page = store.load_next_records(&mut load).unwrap();
             if page.is_empty() {
                 break;
             }
@@ -421,13 +424,13 @@ fn call_end(number: u8) -> CallEnd {
     }
 }
 
-fn plan(steps: u8) -> Plan {
+fn plan_with_steps(steps: u8) -> Plan {
     let (priority, status) = (PlanPriority::Medium, PlanStatus::InProgress);
     let entry = PlanEntry::new("step", priority, status);
     Plan::new(vec![entry; steps.into()])
 }
 
-fn state(part: u8, value: u8) -> SessionStatePart {
+fn create_state_part(part: u8, value: u8) -> SessionStatePart {
     let compaction = |status| {
         let summary = vec![format!("{status:?} {value}")];
         SessionStatePart::Compaction(Compaction::new("c", status, summary))
@@ -458,24 +461,24 @@ thread_local! {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 }
 
-fn check(protocol: Protocol, steps: &[Step], cut: Cut, budget: u64) {
+fn check(protocol: TestClientKind, steps: &[Step], cut: ProcessEnd, budget: u64) {
     let handle = RUNTIME.with(|runtime| runtime.handle().clone());
     let _entered = handle.enter();
     let mut live = Live::new(protocol);
-    steps.iter().for_each(|step| live.take(step));
+    steps.iter().for_each(|step| live.apply_step(step));
     let (live, loaded) = live.reload(cut, budget);
     assert_eq!(loaded.violations(), "");
     let open = live.open_calls();
-    let (mut before, mut after) = (expected(live, budget), loaded.into_view());
-    if cut == Cut::Kill {
-        after.complete_open_documents(&mut before, &open);
+    let (mut before, mut after) = (expected_view_after_load(live, budget), loaded.into_view());
+    if cut == ProcessEnd::Kill {
+        after.remove_allowed_kill_differences(&mut before, &open);
     }
     assert_eq!(after, before);
 }
 
 /// Checks the same session with the client of each protocol.
-fn check_each_protocol(steps: &[Step], cut: Cut, budget: u64) {
-    for protocol in [Protocol::V1Text, Protocol::V1Terminals, Protocol::V2] {
+fn check_each_protocol(steps: &[Step], cut: ProcessEnd, budget: u64) {
+    for protocol in [TestClientKind::V1Text, TestClientKind::V1Terminals, TestClientKind::V2] {
         check(protocol, steps, cut, budget);
     }
 }
@@ -483,16 +486,16 @@ fn check_each_protocol(steps: &[Step], cut: Cut, budget: u64) {
 proptest! {
     #[test]
     fn a_load_shows_what_the_client_held(steps in vec(step(), 0..60)) {
-        check_each_protocol(&steps, Cut::End, crate::limits::REPLAY_BYTES);
+        check_each_protocol(&steps, ProcessEnd::End, crate::limits::REPLAY_BYTES);
     }
 
     #[test]
     fn a_load_over_its_budget_has_links_and_is_the_same_otherwise(steps in vec(step(), 0..60)) {
-        check_each_protocol(&steps, Cut::End, 0);
+        check_each_protocol(&steps, ProcessEnd::End, 0);
     }
 
     #[test]
     fn a_load_after_a_kill_lacks_only_the_end_of_what_was_open(steps in vec(step(), 0..60)) {
-        check_each_protocol(&steps, Cut::Kill, crate::limits::REPLAY_BYTES);
+        check_each_protocol(&steps, ProcessEnd::Kill, crate::limits::REPLAY_BYTES);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use acp_lifecycle::rules::RuleStoreError;
 use acp_lifecycle::{Session, SessionHandle, Timestamp};
 use acp_store::{
-    OpenSession, RecordStream, SessionChange, SessionFolder, SessionStore, SessionStoreError,
+    OpenSession, RecordStream, SessionChange, SessionCwdPaths, SessionStore, SessionStoreError,
     SessionSummary, StoredRecord,
 };
 use agent_client_protocol::v1::schema::SessionId;
@@ -34,7 +34,7 @@ impl RestoredSession {
     pub(crate) fn open(
         store: &dyn SessionStore,
         id: &SessionId,
-        folder: SessionFolder,
+        folder: SessionCwdPaths,
         now: std::time::SystemTime,
     ) -> Result<Self, SessionStoreError> {
         let mut session = open_when_free(HELD_SESSION_PAUSE, || store.open(id))?;
@@ -91,7 +91,7 @@ pub(crate) async fn replay(
     };
     let read_page = async |mut load| {
         let read = move |store: &dyn SessionStore| {
-            let page = store.next_page(&mut load)?;
+            let page = store.load_next_records(&mut load)?;
             Ok((load, page))
         };
         opened.run(read).await
@@ -117,7 +117,7 @@ pub(crate) fn replay_page(session: &mut Session, page: &[StoredRecord], now: Tim
     let mut unread = 0;
     for record in page {
         match read_document(record) {
-            Some(document) => session.replay(document, now),
+            Some(document) => session.replay_document(document, now),
             None => unread += 1,
         }
     }

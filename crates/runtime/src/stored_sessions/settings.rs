@@ -44,7 +44,7 @@ impl StoredSettings {
         part.unwrap_or_default()
     }
 
-    pub(super) fn to_change(&self) -> SessionChange {
+    pub(super) fn to_store_change(&self) -> SessionChange {
         SessionChange::Part { name: PART.to_owned(), json: serde_json::to_string(self).ok() }
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use acp_conformance::{AgentUnderTest, ClientBehaviour};
 use acp_lifecycle::{OutboxItem, Secrets, SessionHandle};
 use acp_store::{
-    MemorySessionStore, NewSession, RecordStream, SessionChange, SessionFilter, SessionFolder,
+    MemorySessionStore, NewSession, RecordStream, SessionChange, SessionCwdPaths, SessionFilter,
     SessionRecord,
 };
 use acp_types::{MessageChunk, Status, ToolCallPatch, ToolKind};
@@ -35,14 +35,14 @@ async fn agent(
 
 pub(crate) fn records(store: &MemorySessionStore, id: &str, stream: RecordStream) -> Vec<String> {
     let mut load = store.begin_load(&id.to_owned().into(), stream, u64::MAX).unwrap();
-    store.next_page(&mut load).unwrap().into_iter().map(|record| record.kind).collect()
+    store.load_next_records(&mut load).unwrap().into_iter().map(|record| record.kind).collect()
 }
 
 #[tokio::test]
 async fn records_that_cannot_be_read_are_left_out_and_counted_for_the_user() {
     let store = MemorySessionStore::new();
     let cwd = std::env::temp_dir();
-    let folder = SessionFolder { cwd: cwd.clone(), canonical: cwd.clone() };
+    let folder = SessionCwdPaths { cwd: cwd.clone(), canonical: cwd.clone() };
     let new = NewSession::new("old", folder);
     let record = |version| SessionRecord::new("message", version, &json!({"type": "x"})).unwrap();
     let changes = [
@@ -89,13 +89,16 @@ async fn a_turn_is_answered_though_the_store_does_not_open() {
 #[tokio::test]
 async fn messages_that_change_are_stored_anew() {
     let store = MemorySessionStore::new();
-    let opened = StoredSessions::new({
+    let opened = LazySessionStore::new({
         let store = store.clone();
         move || Ok(Arc::new(store.clone()))
     });
-    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    let recording =
-        SessionRecording::begin(opened, NewSession::new("s", folder), LiveSecrets::from_env([]));
+    let folder = SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() };
+    let recording = SessionRecording::begin_new_session(
+        opened,
+        NewSession::new("s", folder),
+        LiveSecrets::from_env([]),
+    );
     let handle = SessionHandle::new(acp_lifecycle::Session::new("/p"), SystemTime::now);
     recording.record_prompt(&"t1".into(), &[ContentBlock::from("hi")], &handle);
     let message = |text: &str| Arc::new(ChatMessage::user(text));
@@ -121,12 +124,19 @@ pub(crate) fn held_recording(
 ) -> (Arc<SessionRecording>, mpsc::Sender<()>) {
     let (open, held) = mpsc::channel();
     let (store, held) = (store.clone(), std::sync::Mutex::new(held));
-    let opened = StoredSessions::new(move || {
+    let opened = LazySessionStore::new(move || {
         let _is_dropped = held.lock().unwrap().recv();
         Ok(Arc::new(store.clone()))
     });
-    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    (SessionRecording::begin(opened, NewSession::new("s", folder), LiveSecrets::from_env([])), open)
+    let folder = SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() };
+    (
+        SessionRecording::begin_new_session(
+            opened,
+            NewSession::new("s", folder),
+            LiveSecrets::from_env([]),
+        ),
+        open,
+    )
 }
 
 #[tokio::test]
@@ -172,7 +182,7 @@ async fn the_last_change_before_a_pause_is_recorded_within_a_second() {
     tokio::time::resume();
     recording.commit().await;
     let mut load = store.begin_load(&"s".into(), RecordStream::Client, u64::MAX).unwrap();
-    let last = store.next_page(&mut load).unwrap().pop().unwrap();
+    let last = store.load_next_records(&mut load).unwrap().pop().unwrap();
     assert!(last.json.contains("first and last"), "{}", last.json);
 }
 
@@ -205,7 +215,7 @@ async fn changes_for_whose_commit_nobody_waits_are_committed_too() {
 
 #[test]
 fn a_message_is_read_as_it_was_stored_without_its_secrets() {
-    let secrets = Secrets::default().with_values(["s3cr3t-value"]);
+    let secrets = Secrets::default().with_added_values(["s3cr3t-value"]);
     let items = json!([{"signature": "s3cr3t-value"}]);
     let part = |text: &str| ContentPart::Text(text.to_owned());
     let image = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
@@ -233,14 +243,14 @@ fn a_message_is_read_as_it_was_stored_without_its_secrets() {
         ),
     ] {
         let store = MemorySessionStore::new();
-        let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+        let folder = SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() };
         let record = message_record(&message, &secrets).unwrap();
         let prompt = SessionRecord::new("prompt", 1, &()).unwrap();
         let changes = [SessionChange::Prompt(prompt), SessionChange::Append(record)];
         let new = NewSession::new("s", folder);
         drop(store.create(&new, &changes, SystemTime::now()).unwrap());
         let mut load = store.begin_load(&new.id, RecordStream::Model, u64::MAX).unwrap();
-        let read = read_message(&store.next_page(&mut load).unwrap()[0]);
+        let read = read_message(&store.load_next_records(&mut load).unwrap()[0]);
         assert_eq!(read, Ok(Some(expected)));
     }
 }

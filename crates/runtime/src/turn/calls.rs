@@ -45,8 +45,8 @@ pub(super) async fn run_calls(
         order.mark_ended(place);
         // A waiting call may change the files of the call that has ended.
         match keeps_all_files || waiting.iter().all(Option::is_none) {
-            true => turn.workspace_context.start_recording_noted_files(),
-            false => context::record_touched_files(turn).await,
+            true => turn.workspace_context.record_noted_files_in_background(),
+            false => context::record_noted_file_versions(turn).await,
         }
         results[place].is_error = ended.status != Status::Completed;
         if ended.is_fatal {
@@ -69,7 +69,7 @@ async fn call_footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprin
     let changes = calls.iter().any(|pending| reach(pending) == Some(SideEffects::Changes));
     let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
         false => vec![None; calls.len()],
-        true => touched_files(turn, calls).await,
+        true => files_named_by_calls(turn, calls).await,
     };
     let touch = |(pending, files)| match reach(pending) {
         // A call of an unknown tool fails at once, so it uses no files.
@@ -81,18 +81,18 @@ async fn call_footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprin
     calls.iter().zip(files).map(touch).collect()
 }
 
-async fn touched_files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf>>> {
+async fn files_named_by_calls(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf>>> {
     let named: Vec<_> = calls
         .iter()
         .map(|pending| {
-            let args = pending.arguments().ok()?;
+            let args = pending.parsed_arguments().ok()?;
             Some(turn.tools.registry().named_locations(&pending.call.name, args, turn.context))
         })
         .collect();
     let workspace = turn.context.workspace.clone();
     let settle = move || {
         let settled = |location: &acp_types::Location| {
-            let at = workspace.resolve_path(location.path()).ok()?;
+            let at = workspace.resolve_host_path(location.path()).ok()?;
             Some(workspace.canonicalize(&at).ok()?.path().to_owned())
         };
         let files = |named: Option<Vec<_>>| named?.iter().map(settled).collect::<Option<Vec<_>>>();
@@ -114,7 +114,7 @@ async fn run_call(turn: &Turn<'_>, pending: PendingCall) -> CallOutcome {
         Ok(args) => turn.run_announced_call(open, &call.name, args).await,
         Err(text) => reject_arguments(open, &call, text),
     };
-    context::note_touched_files(turn, &id);
+    context::note_files_of_ended_call(turn, &id);
     ended
 }
 

@@ -11,7 +11,7 @@ use callboard_models::ToolSpec;
 use super::history::History;
 use super::{Turn, updates};
 use crate::context::{
-    self, CompactionCause, CompactionOutcome, Compactor, ImplicitReadRules, SystemPrompt,
+    self, CompactionCause, CompactionOutcome, Compactor, ImplicitReadChecker, SystemPrompt,
 };
 use crate::options::ActiveOptions;
 use crate::prompt;
@@ -62,7 +62,7 @@ async fn compact_history(
     history: &mut History,
     cause: CompactionCause,
 ) -> bool {
-    let plan_tool = turn.tools.registry().for_role(ToolRole::Plan).map(|spec| spec.name);
+    let plan_tool = turn.tools.registry().spec_for_role(ToolRole::Plan).map(|spec| spec.name);
     let maker = Compactor {
         model: &*chosen.model,
         handle: turn.handle,
@@ -96,7 +96,7 @@ async fn compact_history(
 fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
     let is_shorter = history.drop_oldest_messages(history.byte_len() / 2);
     if is_shorter {
-        updates::send_notice(
+        updates::send_notice_as_thought(
             turn.handle,
             "The session is too long for the model: its older half is left out.".into(),
         );
@@ -108,20 +108,21 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
 /// late writes of other programs, new instructions of the project, and changed files.
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
     updates::report_ended_commands(turn, history).await;
-    let notices = turn.tools.settle_servers(turn.cancel).await;
-    notices.into_iter().for_each(|notice| updates::send_notice(turn.handle, notice));
-    turn.tools.take_usage().iter().for_each(|usage| history.add_usage(usage));
+    let notices = turn.tools.wait_for_changed_tool_lists(turn.cancel).await;
+    notices.into_iter().for_each(|notice| updates::send_notice_as_thought(turn.handle, notice));
+    turn.tools.take_sampling_usage().iter().for_each(|usage| history.add_usage(usage));
     let chosen = (turn.active_options)();
-    turn.cancel.run_until_cancelled(turn.workspace_context.mark_restored_files()).await;
+    turn.cancel.run_until_cancelled(turn.workspace_context.mark_restored_files_as_read()).await;
     if !context::model_takes_context(&*chosen.model) {
-        return updates::report_late_writes(turn, history).await;
+        return updates::take_and_report_foreign_writes(turn, history).await;
     }
     let window = history.budget_for_model(&chosen).window_tokens();
-    let (secrets, rules) = (turn.secrets.current(), current_read_rules(turn));
+    let (secrets, rules) = (turn.secrets.current(), rules_for_implicit_reads(turn));
     let (mut late, mut news) = (Vec::new(), Vec::new());
-    // Both wait for a thread that reads files. What one of them has returned is not lost by a cancel.
+    // Both wait for a thread that reads files. What one of them has returned is not lost by a
+    // cancel.
     let looks = futures::future::join(
-        async { late = turn.context.take_foreign_change_reports().await },
+        async { late = turn.context.take_concurrent_write_reports().await },
         async {
             let take = turn.workspace_context.take_context_messages(window, secrets, rules);
             news = take.await;
@@ -132,8 +133,8 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
         () = turn.cancel.cancelled() => {}
         _ = looks => {}
     }
-    updates::add_late_writes(turn, history, late);
-    news.into_iter().for_each(|message| drop(history.push_message(message)));
+    updates::note_and_send_foreign_writes(turn, history, late);
+    news.into_iter().for_each(|message| drop(history.push_message_within_limits(message)));
 }
 
 /// Reads the files that a prompt links to, and returns their text for the model. The files then
@@ -141,9 +142,12 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
 /// reported.
 pub(super) async fn read_linked_files(turn: &Turn<'_>, blocks: &[ContentBlock]) -> Option<String> {
     let linked = async {
-        let linked =
-            prompt::read_linked_files(blocks, &turn.context.workspace, current_read_rules(turn))
-                .await?;
+        let linked = prompt::read_linked_files(
+            blocks,
+            &turn.context.workspace,
+            rules_for_implicit_reads(turn),
+        )
+        .await?;
         turn.workspace_context.record_files(linked.files).await;
         Some(linked.text)
     };
@@ -154,13 +158,13 @@ pub(super) async fn read_linked_files(turn: &Turn<'_>, blocks: &[ContentBlock]) 
     }
 }
 
-fn current_read_rules(turn: &Turn<'_>) -> ImplicitReadRules {
-    ImplicitReadRules(turn.handle.update(|session, _| session.rules().clone()))
+fn rules_for_implicit_reads(turn: &Turn<'_>) -> ImplicitReadChecker {
+    ImplicitReadChecker(turn.handle.update(|session, _| session.rules().clone()))
 }
 
 /// Notes the files of a call that has just ended, so that instructions in their folders are sent
 /// and later changes are reported.
-pub(super) fn note_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
+pub(super) fn note_files_of_ended_call(turn: &Turn<'_>, call: &ToolCallId) {
     turn.handle.update(|session, _| {
         let board = session.board();
         if let Some(report) = board.open_call_report(call).or_else(|| board.history().get(call)) {
@@ -170,10 +174,10 @@ pub(super) fn note_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
 }
 
 /// Records the versions of the files that ended calls have touched.
-pub(super) async fn record_touched_files(turn: &Turn<'_>) {
+pub(super) async fn record_noted_file_versions(turn: &Turn<'_>) {
     tokio::select! {
         biased;
-        () = turn.cancel.cancelled() => turn.workspace_context.start_recording_noted_files(),
+        () = turn.cancel.cancelled() => turn.workspace_context.record_noted_files_in_background(),
         () = turn.workspace_context.record_noted_files() => {}
     }
 }

@@ -56,7 +56,7 @@ impl MessagesSize {
     fn from_message(message: &ChatMessage) -> Self {
         Self {
             bytes: byte_len(message),
-            image_bytes: image_byte_len(message),
+            image_bytes: result_images_byte_len(message),
             estimated_bytes: estimated_bytes(message),
         }
     }
@@ -96,7 +96,7 @@ impl History {
     }
 
     /// Sets the recording, which stores the messages from now on.
-    pub(crate) fn set_recording(&mut self, recording: Option<Arc<SessionRecording>>) {
+    pub(crate) fn set_session_recording(&mut self, recording: Option<Arc<SessionRecording>>) {
         self.recording = recording;
     }
 
@@ -115,7 +115,7 @@ impl History {
     }
 
     /// Makes the next prompt the title of the session.
-    pub(crate) fn forget_title(&mut self) {
+    pub(crate) fn use_next_prompt_as_title(&mut self) {
         self.is_titled = false;
     }
 
@@ -136,12 +136,12 @@ impl History {
     pub(crate) fn restore_messages(&mut self, messages: Vec<Arc<ChatMessage>>) {
         self.replace_messages(messages);
         if let Some(recording) = &self.recording {
-            recording.set_recorded_messages(self.recorded_messages());
+            recording.set_recorded_messages(self.recorded_state_when_stored());
         }
     }
 
     /// Returns the state that the recording has after all current messages are stored.
-    fn recorded_messages(&self) -> RecordedMessages {
+    fn recorded_state_when_stored(&self) -> RecordedMessages {
         RecordedMessages { rewrites: self.rewrites, count: self.messages.len() }
     }
 
@@ -151,7 +151,7 @@ impl History {
     }
 
     /// Adds a message. If a limit is then exceeded, removes the oldest images or messages.
-    pub(super) fn push_message(&mut self, message: ChatMessage) -> Arc<ChatMessage> {
+    pub(super) fn push_message_within_limits(&mut self, message: ChatMessage) -> Arc<ChatMessage> {
         let message = Arc::new(message);
         self.size.add(MessagesSize::from_message(&message));
         Arc::make_mut(&mut self.messages).push(message.clone());
@@ -176,13 +176,18 @@ impl History {
         replay: Option<ProviderReplay>,
     ) {
         if !text.trim().is_empty() {
-            self.push_message(ChatMessage::Assistant { text, thought, calls: Vec::new(), replay });
+            self.push_message_within_limits(ChatMessage::Assistant {
+                text,
+                thought,
+                calls: Vec::new(),
+                replay,
+            });
         }
     }
 
     /// Adds a note of the agent, which only the model receives.
     pub(super) fn push_note(&mut self, what: &str) {
-        self.push_message(ChatMessage::Context(what.to_owned()));
+        self.push_message_within_limits(ChatMessage::Context(what.to_owned()));
     }
 
     /// Removes a message and all messages after it.
@@ -205,7 +210,7 @@ impl History {
         let lost: Vec<_> =
             calls.iter().map(|call| ToolResult::error(call, LOST_RESULT_NOTE)).collect();
         if !lost.is_empty() {
-            self.push_message(ChatMessage::ToolResults(lost));
+            self.push_message_within_limits(ChatMessage::ToolResults(lost));
         }
     }
 
@@ -213,12 +218,14 @@ impl History {
     /// most `bytes` bytes.
     fn omit_oldest_images(&mut self, bytes: usize) {
         self.rewrites += 1;
-        for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_images(it)) {
+        for message in
+            Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_result_images(it))
+        {
             if self.size.image_bytes <= bytes {
                 break;
             }
             self.size.subtract(MessagesSize::from_message(message));
-            omit_images(message, HIDDEN_IMAGE_NOTE);
+            omit_result_images(message, HIDDEN_IMAGE_NOTE);
             self.size.add(MessagesSize::from_message(message));
         }
     }
@@ -228,9 +235,9 @@ impl History {
     pub(super) fn omit_newest_images(&mut self) -> bool {
         let messages = Arc::make_mut(&mut self.messages).iter_mut().rev();
         let mut newest = messages.take_while(|message| !is_reply(message));
-        let Some(message) = newest.find(|message| has_images(message)) else { return false };
+        let Some(message) = newest.find(|message| has_result_images(message)) else { return false };
         self.size.subtract(MessagesSize::from_message(message));
-        omit_images(message, REFUSED_IMAGE_NOTE);
+        omit_result_images(message, REFUSED_IMAGE_NOTE);
         self.size.add(MessagesSize::from_message(message));
         self.rewrites += 1;
         true
@@ -248,7 +255,7 @@ impl History {
         // The newest prompt is not changed, so the turn still finds it by its pointer.
         for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_media(it)) {
             self.size.subtract(MessagesSize::from_message(message));
-            omit_images(message, REFUSED_IMAGE_NOTE);
+            omit_result_images(message, REFUSED_IMAGE_NOTE);
             omit_prompt_media(message);
             self.size.add(MessagesSize::from_message(message));
         }
@@ -336,14 +343,14 @@ fn is_reply(message: &ChatMessage) -> bool {
     matches!(message, ChatMessage::Assistant { .. })
 }
 
-fn has_images(message: &ChatMessage) -> bool {
+fn has_result_images(message: &ChatMessage) -> bool {
     match message {
         ChatMessage::ToolResults(results) => results.iter().any(|result| !result.parts.is_empty()),
         _ => false,
     }
 }
 
-fn omit_images(message: &mut Arc<ChatMessage>, note: &str) {
+fn omit_result_images(message: &mut Arc<ChatMessage>, note: &str) {
     if let ChatMessage::ToolResults(results) = Arc::make_mut(message) {
         results.iter_mut().for_each(|result| result.replace_parts_with_note(note));
     }
@@ -353,7 +360,7 @@ fn omit_images(message: &mut Arc<ChatMessage>, note: &str) {
 fn has_media(message: &ChatMessage) -> bool {
     match message {
         ChatMessage::User(parts) => parts.iter().any(|it| !matches!(it, ContentPart::Text(_))),
-        message => has_images(message),
+        message => has_result_images(message),
     }
 }
 
@@ -392,7 +399,7 @@ fn result_byte_len(result: &ToolResult) -> usize {
 }
 
 /// Returns the number of bytes of the images in a message's results.
-fn image_byte_len(message: &ChatMessage) -> usize {
+fn result_images_byte_len(message: &ChatMessage) -> usize {
     match message {
         ChatMessage::ToolResults(results) => results.iter().map(parts_byte_len).sum(),
         _ => 0,

@@ -88,7 +88,7 @@ impl StreamedReply {
     }
 
     /// Returns whether a part of the reply has been shown to the client.
-    pub(super) fn partial_output(&self) -> PartialOutput {
+    pub(super) fn shown_output_state(&self) -> PartialOutput {
         match self.is_empty() {
             true => PartialOutput::None,
             false => PartialOutput::Shown,
@@ -270,12 +270,12 @@ impl PendingCall {
             );
         }
         // The title cannot become better, so the call is reported without further delay.
-        self.open.handle().limit_first_report_delay(Duration::ZERO);
+        self.open.handle().limit_announcement_delay(Duration::ZERO);
         self.arguments_state = ArgumentsState::Complete(args);
     }
 
     /// Returns the parsed arguments, or the reason why they cannot be used.
-    pub(super) fn arguments(&self) -> Result<&Value, &str> {
+    pub(super) fn parsed_arguments(&self) -> Result<&Value, &str> {
         match &self.arguments_state {
             ArgumentsState::Streaming => Err(INCOMPLETE_ARGUMENTS),
             ArgumentsState::Complete(args) => args.as_ref().map_err(String::as_str),

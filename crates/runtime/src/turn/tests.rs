@@ -287,7 +287,7 @@ impl TurnFixture {
         history: &mut History,
         blocks: Vec<ContentBlock>,
     ) -> TurnOutcome {
-        let chosen = || ActiveOptions::for_model(model.clone());
+        let chosen = || ActiveOptions::defaults_for_model(model.clone());
         run_turn(self.turn(&chosen), history, blocks).await
     }
 

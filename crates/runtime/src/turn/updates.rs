@@ -63,17 +63,20 @@ pub(super) fn send_retry_notice(handle: &SessionHandle, error: &ModelError, paus
     let seconds = pause.as_secs_f64();
     let what = escape_invisible(&error.to_string());
     let what = head(&what, limits::MAX_MODEL_ERROR_BYTES);
-    send_notice(handle, format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
+    send_notice_as_thought(
+        handle,
+        format!("The model failed: {what}. It is asked again in {seconds:.1} s."),
+    );
 }
 
 /// Sends a notice as a separate thought.
-pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
-    send_message_before_others(handle, Role::Thought, text);
+pub(crate) fn send_notice_as_thought(handle: &SessionHandle, text: String) {
+    send_message_and_blank_line(handle, Role::Thought, text);
 }
 
 /// Sends a message that other messages follow. It ends with an empty line, because some clients
 /// append the next message directly to it.
-pub(crate) fn send_message_before_others(handle: &SessionHandle, role: Role, text: String) {
+pub(crate) fn send_message_and_blank_line(handle: &SessionHandle, role: Role, text: String) {
     send_message(handle, role, text + "\n\n");
 }
 
@@ -89,7 +92,7 @@ pub(crate) fn send_message(handle: &SessionHandle, role: Role, text: String) {
 pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History) {
     let batch = Ulid::generate().to_string();
     let background = turn.context.workspace.background_commands();
-    let tool = turn.tools.registry().for_role(ToolRole::CommandEnd).map(|spec| spec.name);
+    let tool = turn.tools.registry().spec_for_role(ToolRole::CommandEnd).map(|spec| spec.name);
     while !turn.cancel.is_cancelled()
         && let Some(command) = background.take_unreported_ended_id()
     {
@@ -111,18 +114,22 @@ pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History
 
 /// Reports late writes of other programs to the user and to the model. If the turn is cancelled,
 /// the next turn reports these writes.
-pub(super) async fn report_late_writes(turn: &Turn<'_>, history: &mut History) {
+pub(super) async fn take_and_report_foreign_writes(turn: &Turn<'_>, history: &mut History) {
     tokio::select! {
         biased;
         () = turn.cancel.cancelled() => {}
-        late = turn.context.take_foreign_change_reports() => add_late_writes(turn, history, late),
+        late = turn.context.take_concurrent_write_reports() => note_and_send_foreign_writes(turn, history, late),
     }
 }
 
-pub(super) fn add_late_writes(turn: &Turn<'_>, history: &mut History, late: Vec<String>) {
+pub(super) fn note_and_send_foreign_writes(
+    turn: &Turn<'_>,
+    history: &mut History,
+    late: Vec<String>,
+) {
     for report in late {
         history.push_note(&report);
-        send_notice(turn.handle, report);
+        send_notice_as_thought(turn.handle, report);
     }
 }
 

@@ -13,7 +13,7 @@ use super::StepResult as _;
 use super::order::{SandboxOrder, SystemString};
 use super::rules::LandlockRules;
 use super::{lockdown, seccomp, sys};
-use crate::command::CommandSession;
+use crate::command::ProcessSession;
 use crate::error::{SetupFailure, SetupStep};
 
 /// Exit code of a helper whose set-up failed. The caller reads the reason from the report.
@@ -39,7 +39,7 @@ pub(super) fn restrict_self(
     order: &SandboxOrder,
     rules: Option<LandlockRules>,
 ) -> Result<(), SetupFailure> {
-    if order.session == CommandSession::New {
+    if order.session == ProcessSession::New {
         setsid().step(SetupStep::Exec)?;
         for stream in [stdin().as_fd(), stdout().as_fd(), stderr().as_fd()] {
             sys::take_terminal(stream);
@@ -69,7 +69,7 @@ impl CommandLine {
 }
 
 /// Returns whether the process that started this helper is still alive.
-pub(super) fn has_parent(order: &SandboxOrder) -> bool {
+pub(super) fn has_original_parent(order: &SandboxOrder) -> bool {
     // A parent outside of this process namespace is invisible.
     getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() == order.parent)
 }

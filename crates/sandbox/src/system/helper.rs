@@ -8,9 +8,11 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::command::{CommandLine, SETUP_FAILED, SharedNetwork, has_parent, restrict_self};
+use super::command::{
+    CommandLine, SETUP_FAILED, SharedNetwork, has_original_parent, restrict_self,
+};
 use super::order::{
-    AfterSetup, HELPER_ARGV0, HelperReport, ReportWriter, SandboxOrder, set_has_helper,
+    AfterSetup, HELPER_ARGV0, HelperReport, ReportWriter, SandboxOrder, set_can_start_helper,
 };
 use super::rules::LandlockRules;
 use super::{namespaces, sys};
@@ -25,7 +27,7 @@ pub fn run_if_sandbox_helper() {
     if args.next().is_some_and(|name| name == HELPER_ARGV0) {
         run(args);
     }
-    set_has_helper();
+    set_can_start_helper();
 }
 
 fn run(args: impl Iterator<Item = OsString>) -> ! {
@@ -88,7 +90,7 @@ fn run_without_namespaces(
     report: &ReportWriter,
 ) -> i32 {
     // `exec` keeps this setting, so the kernel also kills the command when the caller is gone.
-    if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || !has_parent(order) {
+    if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || !has_original_parent(order) {
         return SETUP_FAILED;
     }
     let result = LandlockRules::for_landlock_only(&order.policy).and_then(|rules| {

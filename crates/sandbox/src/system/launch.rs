@@ -23,10 +23,10 @@ use super::command::{CommandLine, SETUP_FAILED, SharedNetwork};
 use super::helper::run_order;
 use super::order::{
     AfterSetup, HELPER_ARGV0, HelperReport, NetworkDescriptors, ReportWriter, SandboxOrder,
-    SystemString, has_helper,
+    SystemString, can_start_helper,
 };
 use super::sys::{self, Fork, keep_on_exec};
-use crate::command::{CommandSession, SandboxEnd};
+use crate::command::{ProcessSession, SandboxCleanupReport};
 use crate::error::SandboxError;
 use crate::isolation::Isolation;
 use crate::policy::SandboxPolicy;
@@ -37,8 +37,8 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// A command that is started in a sandbox.
 ///
 /// Its environment is empty unless it is set by [`envs`](Self::envs). Set streams and the working
-/// directory by [`std`](Self::std), then call [`spawn`](Self::spawn). The command is started by a
-/// helper, which is another process of this program with the same streams.
+/// directory by [`helper_command`](Self::helper_command), then call [`spawn`](Self::spawn). The
+/// command is started by a helper, which is another process of this program with the same streams.
 #[derive(Debug)]
 pub struct SandboxCommand {
     command: Command,
@@ -68,23 +68,24 @@ impl SandboxCommand {
         program: impl AsRef<OsStr>,
         policy: &SandboxPolicy,
         isolation: Isolation,
-        session: CommandSession,
+        session: ProcessSession,
     ) -> Result<Self, SandboxError> {
         if isolation == Isolation::None {
             return Err(SandboxError::NoIsolation);
         }
-        let mut command = Self::with_order(policy.clone(), isolation, session, AfterSetup::Exec)?;
+        let mut command =
+            Self::without_program(policy.clone(), isolation, session, AfterSetup::Exec)?;
         command.args([program]);
         Ok(command)
     }
 
-    pub(super) fn with_order(
+    pub(super) fn without_program(
         policy: SandboxPolicy,
         isolation: Isolation,
-        session: CommandSession,
+        session: ProcessSession,
         then: AfterSetup,
     ) -> Result<Self, SandboxError> {
-        if !has_helper() {
+        if !can_start_helper() {
             return Err(SandboxError::NotInitialized);
         }
         let (parent, environment) = (std::process::id(), Vec::new());
@@ -135,7 +136,7 @@ impl SandboxCommand {
     /// Returns the command that starts the helper. Use it to set the streams, the working directory
     /// and hooks before `exec`. The program, the arguments and the environment of this command are
     /// those of the helper; do not change them.
-    pub fn std(&mut self) -> &mut Command {
+    pub fn helper_command(&mut self) -> &mut Command {
         &mut self.command
     }
 
@@ -178,7 +179,7 @@ impl SandboxCommand {
     /// Starts the command like [`spawn`](Self::spawn), but the helper is a fork of this process.
     /// This takes half the time, because no program is loaded. The helper has `stdin` as its
     /// standard input and shares the other streams and the working directory of this process;
-    /// changes of the command that [`std`](Self::std) returns have no effect.
+    /// changes of the command that [`helper_command`](Self::helper_command) returns have no effect.
     ///
     /// Returns the process id of the helper. The caller must wait for the helper.
     ///
@@ -227,8 +228,8 @@ fn write_order(mut file: &File, order: &SandboxOrder) -> io::Result<()> {
 /// A network that the commands of a session share: one loopback interface, and no other host.
 ///
 /// A command that joins the network reaches servers that earlier commands left running, and the
-/// [`listener`](Self::listener) of the caller. The network exists as long as this value or a
-/// command in the network exists.
+/// [`loopback_listener`](Self::loopback_listener) of the caller. The network exists as long as this
+/// value or a command in the network exists.
 #[derive(Debug)]
 pub struct SessionNetwork {
     /// Process id of the process that holds the network.
@@ -252,12 +253,13 @@ impl SessionNetwork {
     /// # Errors
     /// Returns an error if this system has no [`Isolation::Namespaces`].
     pub fn create() -> Result<Self, SandboxError> {
-        let (policy, session) = (SandboxPolicy::default(), CommandSession::Inherited);
+        let (policy, session) = (SandboxPolicy::default(), ProcessSession::Inherited);
         let then = AfterSetup::HoldNetwork;
-        let mut command = SandboxCommand::with_order(policy, Isolation::Namespaces, session, then)?;
+        let mut command =
+            SandboxCommand::without_program(policy, Isolation::Namespaces, session, then)?;
         let (socket, helper_socket) = UnixStream::pair()?;
-        command.std().current_dir("/").stdin(OwnedFd::from(helper_socket));
-        command.std().stdout(Stdio::null()).stderr(Stdio::null());
+        command.helper_command().current_dir("/").stdin(OwnedFd::from(helper_socket));
+        command.helper_command().stdout(Stdio::null()).stderr(Stdio::null());
         let SandboxedChild { mut child, mut reports } = command.spawn()?;
         let received = match reports.read() {
             Some(HelperReport::Network(process)) => receive_tcp_listener(&socket)
@@ -281,7 +283,7 @@ impl SessionNetwork {
     /// network connect to its [`local_addr`](TcpListener::local_addr), and this process accepts the
     /// connections.
     #[must_use]
-    pub fn listener(&self) -> &TcpListener {
+    pub fn loopback_listener(&self) -> &TcpListener {
         &self.listener
     }
 
@@ -338,9 +340,9 @@ impl SandboxedChild {
     ///
     /// # Errors
     /// Returns the system's error if waiting fails.
-    pub fn wait(mut self) -> io::Result<(ExitStatus, SandboxEnd)> {
+    pub fn wait(mut self) -> io::Result<(ExitStatus, SandboxCleanupReport)> {
         let status = self.child.wait()?;
-        Ok((status, self.reports.into_end().unwrap_or_default()))
+        Ok((status, self.reports.wait_for_cleanup_report().unwrap_or_default()))
     }
 }
 
@@ -372,7 +374,7 @@ impl SandboxReports {
     /// Waits for the last report. Returns `None` if there is no last report, because the helper was
     /// killed or has no process namespace.
     #[must_use]
-    pub fn into_end(mut self) -> Option<SandboxEnd> {
+    pub fn wait_for_cleanup_report(mut self) -> Option<SandboxCleanupReport> {
         match self.read() {
             Some(HelperReport::Ended(end)) => Some(end),
             _ => None,

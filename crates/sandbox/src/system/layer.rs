@@ -40,7 +40,7 @@ const REMOVED: &str = "user.overlay.whiteout";
 /// Returns an error if a folder of the layer cannot be read.
 pub fn read_layer(layer: &Path, max_entries: usize) -> io::Result<LayerContent> {
     let mut content = LayerContent { entries: Vec::new(), is_cut: false };
-    let upper = open_folder(CWD, layer.join("upper").as_os_str())?;
+    let upper = open_folder_adding_permissions(CWD, layer.join("upper").as_os_str())?;
     let mut levels = vec![Level::read(upper, PathBuf::new(), false, max_entries, &mut content)?];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.names.next() else {
@@ -56,7 +56,7 @@ pub fn read_layer(layer: &Path, max_entries: usize) -> io::Result<LayerContent> 
             break;
         }
         let path = level.path.join(&name);
-        let (kind, folder) = level.open_entry(&name, &stat)?;
+        let (kind, folder) = level.classify_and_open_if_folder(&name, &stat)?;
         let mode = if kind == LayerEntryKind::Removed { 0 } else { stat.st_mode & 0o7777 };
         let is_opaque = kind == LayerEntryKind::Folder { is_opaque: true };
         content.entries.push(LayerEntry { path: path.clone(), kind, mode });
@@ -106,21 +106,22 @@ impl Level {
             names.push(OsStr::from_bytes(name).to_owned());
         }
         names.sort_unstable();
-        let has_marked_files = attribute(&folder, OPAQUE)? == Some(b'x');
+        let has_marked_files = first_attribute_byte(&folder, OPAQUE)? == Some(b'x');
         Ok(Self { folder, path, names: names.into_iter(), has_marked_files, is_opaque })
     }
 
     /// Returns the kind of an entry, and opens it if it is a folder. Permits the user to read the
     /// entry.
-    fn open_entry(
+    fn classify_and_open_if_folder(
         &self,
         name: &OsStr,
         stat: &Stat,
     ) -> io::Result<(LayerEntryKind, Option<OwnedFd>)> {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                let folder = open_folder(self.folder.as_fd(), name)?;
-                let is_opaque = self.is_opaque || attribute(&folder, OPAQUE)? == Some(b'y');
+                let folder = open_folder_adding_permissions(self.folder.as_fd(), name)?;
+                let is_opaque =
+                    self.is_opaque || first_attribute_byte(&folder, OPAQUE)? == Some(b'y');
                 return Ok((LayerEntryKind::Folder { is_opaque }, Some(folder)));
             }
             FileType::CharacterDevice if stat.st_rdev == 0 => LayerEntryKind::Removed,
@@ -131,8 +132,8 @@ impl Level {
                 LayerEntryKind::File
             }
             FileType::RegularFile => {
-                let file = open_permitting(self.folder.as_fd(), name, Mode::RUSR)?;
-                if self.has_marked_files && attribute(&file, REMOVED)?.is_some() {
+                let file = add_permissions_and_open_path(self.folder.as_fd(), name, Mode::RUSR)?;
+                if self.has_marked_files && first_attribute_byte(&file, REMOVED)?.is_some() {
                     LayerEntryKind::Removed
                 } else {
                     LayerEntryKind::File
@@ -146,14 +147,18 @@ impl Level {
 }
 
 /// Opens a folder for reading. Permits the user to read, change and enter it.
-fn open_folder(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
-    let folder = open_permitting(parent, name, Mode::RWXU)?;
+fn open_folder_adding_permissions(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let folder = add_permissions_and_open_path(parent, name, Mode::RWXU)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(&folder, ".", flags, Mode::empty())?)
 }
 
 /// Opens a file or folder without the right to read it. Adds permissions to its mode.
-fn open_permitting(parent: BorrowedFd<'_>, name: &OsStr, wanted: Mode) -> io::Result<OwnedFd> {
+fn add_permissions_and_open_path(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    wanted: Mode,
+) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(parent, name, flags, Mode::empty())?;
     let mode = Mode::from_raw_mode(fstat(&file)?.st_mode);
@@ -166,7 +171,7 @@ fn open_permitting(parent: BorrowedFd<'_>, name: &OsStr, wanted: Mode) -> io::Re
 
 /// Returns the first byte of an attribute, or 0 if its value is empty. Returns `None` if there is
 /// no such attribute, or if its value is longer than the kernel's values.
-fn attribute(file: &OwnedFd, name: &str) -> io::Result<Option<u8>> {
+fn first_attribute_byte(file: &OwnedFd, name: &str) -> io::Result<Option<u8>> {
     let mut value = [0];
     match getxattr(own_descriptor_path(file.as_fd()), name, &mut value) {
         Ok(_) => Ok(Some(value[0])),

@@ -22,13 +22,13 @@ const REMOTE: [&str; 9] = ["nfs", "fuse", "autofs", "cifs", "smb", "9p", "ceph",
 pub(super) struct Mount {
     pub(super) path: PathBuf,
     /// The mounted part of the file system.
-    pub(super) place: Place,
+    pub(super) place: FileSystemLocation,
     pub(super) is_remote: bool,
 }
 
 /// A file or folder, independent of the mounts by which it can be reached.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct FileSystemLocation {
     /// Number of the file system's device, as text.
     device: Vec<u8>,
     /// Path from the root folder of the file system.
@@ -46,7 +46,7 @@ impl Mount {
     pub(super) fn from_line(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let device = fields.nth(FIELDS_BEFORE_DEVICE)?.to_owned();
-        let place = Place { device, path: unescape(fields.next()?) };
+        let place = FileSystemLocation { device, path: unescape(fields.next()?) };
         let path = unescape(fields.next()?);
         // The number of fields before the separator varies.
         let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
@@ -55,7 +55,7 @@ impl Mount {
     }
 
     /// Returns whether only a file or folder of the file system is mounted.
-    pub(super) fn is_part(&self) -> bool {
+    pub(super) fn is_part_of_file_system(&self) -> bool {
         self.place.path != Path::new("/")
     }
 
@@ -65,7 +65,7 @@ impl Mount {
     }
 }
 
-impl Place {
+impl FileSystemLocation {
     /// Finds the place of a path without links.
     pub(super) fn find(mounts: &[Mount], path: &Path) -> Option<Self> {
         // If several mounts have the same path, the last one covers the others.
@@ -113,7 +113,7 @@ mod tests {
         let line = b"36 35 98:0 /s /a\\040b\\134/docker.sock rw - tmpfs none rw";
         let mount = Mount::from_line(line).unwrap();
         assert_eq!(mount.path, Path::new("/a b\\/docker.sock"));
-        assert!(mount.is_part());
+        assert!(mount.is_part_of_file_system());
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let mounts: Vec<_> =
             table.lines().filter_map(|line| Mount::from_line(line.as_bytes())).collect();
         let overlap = |one: &str, other: &str| {
-            let place = |path: &str| Place::find(&mounts, Path::new(path)).unwrap();
+            let place = |path: &str| FileSystemLocation::find(&mounts, Path::new(path)).unwrap();
             assert_eq!(place(one).overlaps(&place(other)), place(other).overlaps(&place(one)));
             place(one).overlaps(&place(other))
         };

@@ -20,14 +20,19 @@ use rustix::io::Errno;
 
 use super::StepResult as _;
 use super::limits::MAX_HIDDEN_SOCKETS;
-use super::mount_plan::{KnownFolder, MountPlan, WritableFolder};
+use super::mount_plan::{FolderIdentity, PreMountSnapshot, WritableFolder};
 use super::overlay::{check_preview, mount_copy_on_write, mount_preview};
 use super::protection::Protection;
 use super::resolver::PathResolver;
 use super::rules::SHARED_FOLDERS;
-use super::scratch::{Scratch, clone_unopenable_mount, copy_devices, fresh_proc, fresh_terminals};
+use super::scratch::{
+    Scratch, copy_devices, create_unopenable_file_mount, fresh_proc, fresh_terminals,
+};
 use super::sys::{self, MountScope};
-use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open_path, retry};
+use super::trees::{
+    HARMLESS, READ_ONLY, clone_mount_with_submounts, disappears_within_timeout, mount_at_path,
+    open_path_without_symlinks, retry_during_file_replacement,
+};
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::SandboxPolicy;
 
@@ -52,10 +57,10 @@ struct Placement {
 /// one of its process namespace. `wait_for_placeholders` returns when the placeholders exist.
 pub(super) fn build(
     policy: &SandboxPolicy,
-    plan: &MountPlan,
+    plan: &PreMountSnapshot,
     mut wait_for_placeholders: impl FnMut() -> io::Result<()>,
 ) -> Result<(), SetupFailure> {
-    let root = open_path(Path::new("/")).step(SetupStep::Mounts)?;
+    let root = open_path_without_symlinks(Path::new("/")).step(SetupStep::Mounts)?;
     sys::make_mounts_private(root.as_fd()).step(SetupStep::Mounts)?;
     let is_preview = !policy.preview.is_empty();
     if is_preview {
@@ -65,8 +70,8 @@ pub(super) fn build(
     }
 
     let mut resolver = PathResolver::default();
-    let mut trees = Trees::new(policy, plan, &mut resolver)?;
-    trees.copy_folders(policy, plan, &mut resolver)?;
+    let mut trees = Trees::resolve_covered_paths(policy, plan, &mut resolver)?;
+    trees.add_accessible_folders(policy, plan, &mut resolver)?;
     let devices = copy_devices()?;
     let proc = fresh_proc(policy.limits.processes).step(SetupStep::Proc)?;
     let terminals = fresh_terminals().step_at(SetupStep::Devices, Path::new("/dev/pts"))?;
@@ -76,24 +81,24 @@ pub(super) fn build(
 
     let scratch = Scratch::new(policy.limits.tmp_bytes, trees.covered.len());
     let scratch = scratch.step(SetupStep::Devices)?;
-    trees.add_hidden(&scratch, plan)?;
+    trees.add_covers_of_hidden_paths(&scratch, plan)?;
     let device_folder = scratch.device_folder().step(SetupStep::Devices)?;
     let shm = scratch.create_folder("shm", 0o1777).step(SetupStep::Devices)?;
     trees.attach_all()?;
 
     let dev = Path::new("/dev");
-    attach(device_folder.as_fd(), dev).step_at(SetupStep::Devices, dev)?;
+    mount_at_path(device_folder.as_fd(), dev).step_at(SetupStep::Devices, dev)?;
     for (name, tree) in devices {
         let path = dev.join(name);
-        attach(tree.as_fd(), &path).step_at(SetupStep::Devices, &path)?;
+        mount_at_path(tree.as_fd(), &path).step_at(SetupStep::Devices, &path)?;
     }
-    attach(terminals.as_fd(), &dev.join("pts")).step(SetupStep::Devices)?;
-    attach(shm.as_fd(), &dev.join("shm")).step(SetupStep::Devices)?;
+    mount_at_path(terminals.as_fd(), &dev.join("pts")).step(SetupStep::Devices)?;
+    mount_at_path(shm.as_fd(), &dev.join("shm")).step(SetupStep::Devices)?;
     sys::set_mount_attributes(device_folder.as_fd(), MountScope::One, libc::MOUNT_ATTR_RDONLY)
         .step(SetupStep::Devices)?;
 
     let mut protection = Protection::new(plan.writable_paths().collect());
-    for path in trees.covers() {
+    for path in trees.covered_paths() {
         protection.pin_parents(path).step_at(SetupStep::Mask, path)?;
     }
     if !is_preview {
@@ -102,7 +107,7 @@ pub(super) fn build(
     for name in &policy.read_only {
         protection.protect(name, &scratch).step_at(SetupStep::ReadOnlyName, &name.path)?;
     }
-    attach(proc.as_fd(), Path::new("/proc")).step(SetupStep::Proc)
+    mount_at_path(proc.as_fd(), Path::new("/proc")).step(SetupStep::Proc)
 }
 
 struct Trees {
@@ -117,9 +122,9 @@ struct Trees {
 }
 
 impl Trees {
-    fn new(
+    fn resolve_covered_paths(
         policy: &SandboxPolicy,
-        plan: &MountPlan,
+        plan: &PreMountSnapshot,
         resolver: &mut PathResolver,
     ) -> Result<Self, SetupFailure> {
         let layers = plan.writable.iter().filter_map(|writable| writable.layer.as_ref());
@@ -139,14 +144,15 @@ impl Trees {
     }
 
     /// Copies the folders that remain accessible, before anything covers them.
-    fn copy_folders(
+    fn add_accessible_folders(
         &mut self,
         policy: &SandboxPolicy,
-        plan: &MountPlan,
+        plan: &PreMountSnapshot,
         resolver: &mut PathResolver,
     ) -> Result<(), SetupFailure> {
-        let copy = |folder: &KnownFolder| {
-            let tree = folder.reopen().and_then(|fd| copy_tree(fd.as_fd(), HARMLESS));
+        let copy = |folder: &FolderIdentity| {
+            let tree =
+                folder.reopen().and_then(|fd| clone_mount_with_submounts(fd.as_fd(), HARMLESS));
             tree.step_at(SetupStep::Folder, &folder.path)
         };
         for WritableFolder { folder, layer } in &plan.writable {
@@ -176,8 +182,8 @@ impl Trees {
         let readable = policy.readable.iter().map(PathBuf::as_path).chain(needed);
         for path in readable.filter_map(|path| resolver.resolve(path).ok()) {
             if self.covered.iter().any(|covered| path != *covered && path.starts_with(covered)) {
-                let tree = open_path(&path)
-                    .and_then(|fd| copy_tree(fd.as_fd(), READ_ONLY))
+                let tree = open_path_without_symlinks(&path)
+                    .and_then(|fd| clone_mount_with_submounts(fd.as_fd(), READ_ONLY))
                     .step_at(SetupStep::Folder, &path)?;
                 self.add(path, tree, None);
             }
@@ -187,7 +193,11 @@ impl Trees {
 
     /// Adds files and folders that cover the hidden paths. In writable folders, they cannot be
     /// opened; elsewhere, they are empty.
-    fn add_hidden(&mut self, scratch: &Scratch, plan: &MountPlan) -> Result<(), SetupFailure> {
+    fn add_covers_of_hidden_paths(
+        &mut self,
+        scratch: &Scratch,
+        plan: &PreMountSnapshot,
+    ) -> Result<(), SetupFailure> {
         for (number, path) in self.covered.clone().into_iter().enumerate() {
             let is_tmp = self.tmp.as_ref() == Some(&path) && !self.masked.contains(&path);
             if is_tmp && plan.tmp.is_some() {
@@ -198,14 +208,14 @@ impl Trees {
                 Err(Errno::NOENT | Errno::ACCESS) => continue,
                 Err(error) => return Err(SetupFailure::at(SetupStep::Mask, &path, error)),
             };
-            let is_closed = self.must_be_closed(&path, plan);
+            let is_closed = self.needs_unreadable_cover(&path, plan);
             let (tree, attributes) = if is_tmp {
                 (scratch.create_folder("tmp", 0o1777), HARMLESS)
             } else if is_folder {
                 let mode = if is_closed { 0 } else { 0o755 };
                 (scratch.create_folder(&format!("hidden{number}"), mode), READ_ONLY)
             } else if is_closed {
-                (clone_unopenable_mount(), READ_ONLY)
+                (create_unopenable_file_mount(), READ_ONLY)
             } else {
                 (scratch.empty_file(), READ_ONLY)
             };
@@ -228,7 +238,7 @@ impl Trees {
     /// Returns whether the cover of a path must not be readable. If a file of a writable folder
     /// appeared empty, a command could store the empty file as a new version, e.g. in a commit. A
     /// folder that leads to accessible paths must remain readable.
-    fn must_be_closed(&self, path: &Path, plan: &MountPlan) -> bool {
+    fn needs_unreadable_cover(&self, path: &Path, plan: &PreMountSnapshot) -> bool {
         let leads_on =
             |placement: &Placement| placement.cover.is_none() && placement.target.starts_with(path);
         self.masked.iter().any(|masked| masked == path)
@@ -254,7 +264,7 @@ impl Trees {
     }
 
     /// Returns the paths that are covered.
-    fn covers(&self) -> impl Iterator<Item = &Path> {
+    fn covered_paths(&self) -> impl Iterator<Item = &Path> {
         let covers = self.placements.iter().filter(|placement| placement.cover.is_some());
         covers.map(|placement| placement.target.as_path())
     }
@@ -265,11 +275,11 @@ impl Trees {
         for Placement { target, tree, may_create, .. } in &self.placements {
             if *may_create {
                 create_mount_point(target, tree.as_fd()).step_at(SetupStep::Folder, target)?;
-                attach(tree.as_fd(), target).step_at(SetupStep::Folder, target)?;
+                mount_at_path(tree.as_fd(), target).step_at(SetupStep::Folder, target)?;
             } else {
-                match retry(|| attach(tree.as_fd(), target)) {
+                match retry_during_file_replacement(|| mount_at_path(tree.as_fd(), target)) {
                     // The path was hidden already, or was the socket of a program that has ended.
-                    Err(_) if has_disappeared(target) => {}
+                    Err(_) if disappears_within_timeout(target) => {}
                     result => result.step_at(SetupStep::Mask, target)?,
                 }
             }
@@ -279,7 +289,7 @@ impl Trees {
                 match sys::set_mount_attributes(tree.as_fd(), MountScope::One, *attributes) {
                     // The kernel detaches a mount when a process outside of the sandbox removes its
                     // path.
-                    Err(_) if has_disappeared(target) => {}
+                    Err(_) if disappears_within_timeout(target) => {}
                     result => result.step_at(SetupStep::Mask, target)?,
                 }
             }
@@ -294,7 +304,7 @@ fn create_mount_point(path: &Path, tree: BorrowedFd<'_>) -> io::Result<()> {
     let mut missing = Vec::new();
     let mut existing = path;
     let mut folder = loop {
-        match open_path(existing) {
+        match open_path_without_symlinks(existing) {
             Ok(fd) => break fd,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 missing.extend(existing.file_name());

@@ -1,7 +1,7 @@
 //! The processes of a sandbox with namespaces.
 //!
-//! - The *holder* is the helper. It stays outside of all namespaces, so that the command can neither
-//!   see nor signal it. It maps the user, waits, and removes placeholders at the end.
+//! - The *holder* is the helper. It stays outside of all namespaces, so that the command can
+//!   neither see nor signal it. It maps the user, waits, and removes placeholders at the end.
 //! - The *init process* is the first process of the process namespace. It builds the mounts, starts
 //!   the command and reaps orphans. When it ends, the kernel kills every process of the namespace.
 //! - The command is a child of the init process.
@@ -32,15 +32,17 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::StepResult as _;
-use super::command::{CommandLine, SETUP_FAILED, SharedNetwork, has_parent, restrict_self};
+use super::command::{
+    CommandLine, SETUP_FAILED, SharedNetwork, has_original_parent, restrict_self,
+};
 use super::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
-use super::mount_plan::{KnownFolder, LayerUse, MountPlan, WritableFolder};
+use super::mount_plan::{FolderIdentity, LayerUseCount, PreMountSnapshot, WritableFolder};
 use super::order::{AfterSetup, HelperReport, ReportWriter, SandboxOrder};
 use super::placeholders::Placeholders;
 use super::rules::LandlockRules;
 use super::sys::{self, Fork};
 use super::{lockdown, mounts, sockets};
-use crate::command::SandboxEnd;
+use crate::command::SandboxCleanupReport;
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::NetworkAccess;
 
@@ -113,18 +115,19 @@ impl SandboxHolder {
         command: &CommandLine,
         report: &ReportWriter,
     ) -> Result<Self, SetupFailure> {
-        handle_signals();
+        install_signal_handlers();
         die_with_parent(order)?;
-        let cwd = KnownFolder::working_directory().step(SetupStep::WorkingDirectory)?;
-        let known = |path: &PathBuf| KnownFolder::open(path).step_at(SetupStep::Folder, path);
+        let cwd = FolderIdentity::from_current_directory().step(SetupStep::WorkingDirectory)?;
+        let known =
+            |path: &PathBuf| FolderIdentity::from_path(path).step_at(SetupStep::Folder, path);
         let writable = WritableFolder::record_all(&order.policy)?;
         let tmp = order.policy.tmp.as_ref().map(known).transpose()?;
         let in_use = writable.iter().map(|writable| &writable.folder);
         let in_use = in_use.chain(&tmp).chain([&cwd]).map(|folder| folder.path.as_path());
         let in_use: Vec<_> = in_use.chain(order.policy.home.as_deref()).collect();
         let sockets = sockets::find_connectable_sockets(&in_use)?;
-        let layer_use = LayerUse::new(order.then);
-        let plan = MountPlan { writable, layer_use, tmp, cwd, sockets };
+        let layer_use = LayerUseCount::from_after_setup(order.then);
+        let plan = PreMountSnapshot { writable, layer_use, tmp, cwd, sockets };
         let (status, status_writer) = pipe().step(SetupStep::Helper)?;
         let (go_reader, go) = pipe().step(SetupStep::Helper)?;
         let holder = pidfd_open(getpid(), PidfdFlags::empty()).step(SetupStep::Helper)?;
@@ -197,7 +200,7 @@ impl SandboxHolder {
         }
         let [a, b, c, d, e, f, g, h] = numbers;
         let left_over = usize::try_from(u32::from_ne_bytes([e, f, g, h])).unwrap_or_default();
-        report.send(&HelperReport::Ended(SandboxEnd { left_over }));
+        report.send(&HelperReport::Ended(SandboxCleanupReport { left_over }));
         let status = i32::from_ne_bytes([a, b, c, d]);
         if libc::WIFSIGNALED(status) {
             CommandEnd::Signal(libc::WTERMSIG(status))
@@ -210,7 +213,7 @@ impl SandboxHolder {
 /// Makes this process end with the process that started it.
 fn die_with_parent(order: &SandboxOrder) -> Result<(), SetupFailure> {
     set_parent_process_death_signal(Some(PARENT_DIED)).step(SetupStep::Helper)?;
-    if has_parent(order) {
+    if has_original_parent(order) {
         return Ok(());
     }
     Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH))
@@ -242,7 +245,7 @@ pub(super) fn create_and_hold_network(report: &ReportWriter) -> i32 {
 fn try_hold_network(report: &ReportWriter) -> Result<(), SetupFailure> {
     // This process ends when its input is closed. It has no parent death signal, because the thread
     // that started it may end earlier.
-    handle_signals();
+    install_signal_handlers();
     let (mut go_reader, go) = pipe().step(SetupStep::Helper)?;
     let member = match sys::fork_into_namespaces(NETWORK_NAMESPACES).step(SetupStep::Namespaces)? {
         Fork::Child => {
@@ -295,7 +298,7 @@ fn switch_on_loopback() -> Result<(), SetupFailure> {
 
 /// Installs handlers that pass signals on to the sandbox after [`deliver_signals_to`] was called.
 /// The signals do not end the holder itself, which ends after the sandbox.
-fn handle_signals() {
+fn install_signal_handlers() {
     extern "C" fn terminate_init(_: libc::c_int) {
         signal_init(libc::SIGTERM);
     }
@@ -325,12 +328,12 @@ fn handle_signals() {
 /// init process existed.
 fn deliver_signals_to(init: Pid) {
     INIT.store(init.as_raw_nonzero().get(), Ordering::Relaxed);
-    forward_pending_signals(init);
+    forward_pending_terminal_signals(init);
     sys::unblock_signals(&DEFERRED);
 }
 
 /// Sends the pending signals of the terminal to a process that did not exist when they were sent.
-fn forward_pending_signals(process: Pid) {
+fn forward_pending_terminal_signals(process: Pid) {
     let pending = FROM_TERMINAL.into_iter().filter(|signal| sys::is_signal_pending(*signal));
     pending.for_each(|signal| sys::kill(process.as_raw_nonzero().get(), signal.as_raw()));
 }
@@ -379,7 +382,7 @@ struct Init<'a> {
     order: &'a SandboxOrder,
     command: &'a CommandLine,
     report: &'a ReportWriter,
-    plan: MountPlan,
+    plan: PreMountSnapshot,
     status: PipeWriter,
     holder: OwnedFd,
 }
@@ -458,7 +461,7 @@ impl Init<'_> {
             }
             Fork::Parent(command) => command,
         };
-        forward_pending_signals(command);
+        forward_pending_terminal_signals(command);
         sys::unblock_signals(&DEFERRED);
         drop(failure_writer);
         // The pipe is closed without a message when the command runs.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{CommandSession, SandboxEnd};
+use crate::command::{ProcessSession, SandboxCleanupReport};
 use crate::error::SetupFailure;
 use crate::isolation::Isolation;
 use crate::policy::SandboxPolicy;
@@ -21,11 +21,11 @@ pub(super) const HELPER_ARGV0: &str = "callboard-sandbox: starts a command";
 /// called [`run_if_sandbox_helper`](super::run_if_sandbox_helper).
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
-pub(super) fn has_helper() -> bool {
+pub(super) fn can_start_helper() -> bool {
     IS_INITIALIZED.load(Ordering::Relaxed)
 }
 
-pub(super) fn set_has_helper() {
+pub(super) fn set_can_start_helper() {
     IS_INITIALIZED.store(true, Ordering::Relaxed);
 }
 
@@ -34,7 +34,7 @@ pub(super) fn set_has_helper() {
 pub(super) struct SandboxOrder {
     pub(super) policy: SandboxPolicy,
     pub(super) isolation: Isolation,
-    pub(super) session: CommandSession,
+    pub(super) session: ProcessSession,
     /// Whether the command is started after the set-up. A probe only sets the sandbox up.
     pub(super) then: AfterSetup,
     /// Process id of the process that starts the helper.
@@ -87,7 +87,7 @@ pub(super) enum HelperReport {
     /// The process with this id holds a network.
     Network(u32),
     Failed(SetupFailure),
-    Ended(SandboxEnd),
+    Ended(SandboxCleanupReport),
 }
 
 /// Sends reports to the process that started the helper.

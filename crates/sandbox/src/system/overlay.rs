@@ -18,17 +18,20 @@ use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, MountAttrFlags, fsconfig_set_flag, fsconfig_set_string, fsopen};
 
 use super::StepResult as _;
-use super::mount_plan::{KnownFolder, LayerUse, MountPlan, preview_error};
-use super::mount_table::{MOUNT_TABLE, Mount, Place, read_mounts};
+use super::mount_plan::{FolderIdentity, LayerUseCount, PreMountSnapshot, preview_folder_error};
+use super::mount_table::{FileSystemLocation, MOUNT_TABLE, Mount, read_mounts};
 use super::scratch::mount;
-use super::trees::{open_path, own_descriptor_path};
+use super::trees::{open_path_without_symlinks, own_descriptor_path};
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::SandboxPolicy;
 
 /// Checks the folders of a preview, immediately before their overlays are mounted. Refuses a
 /// preview if an overlay would not show a part of a folder, or if the command could change a folder
 /// or a layer at another path. No other process may change the mounts of this process.
-pub(super) fn check_preview(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), SetupFailure> {
+pub(super) fn check_preview(
+    policy: &SandboxPolicy,
+    plan: &PreMountSnapshot,
+) -> Result<(), SetupFailure> {
     // The kernel gives the working directory another identity in an overlay, so it is checked here.
     plan.cwd.reopen().step_at(SetupStep::WorkingDirectory, &plan.cwd.path)?;
     let mounts = read_mounts().step_at(SetupStep::Overlay, Path::new(MOUNT_TABLE))?;
@@ -39,7 +42,7 @@ pub(super) fn check_preview(policy: &SandboxPolicy, plan: &MountPlan) -> Result<
         if let Some(mount) = mounts.iter().find(|mount| mount.is_beneath(folder)) {
             let mount = mount.path.display();
             let reason = format!("{mount} is a separate mount, and an overlay contains no mounts");
-            return Err(preview_error(folder, &reason));
+            return Err(preview_folder_error(folder, &reason));
         }
     }
     // The folders that the command could change without an overlay.
@@ -64,26 +67,29 @@ pub(super) fn check_preview(policy: &SandboxPolicy, plan: &MountPlan) -> Result<
 
 fn refuse_overlap(
     path: &Path,
-    place: &Place,
-    others: &[(PathBuf, Place)],
+    place: &FileSystemLocation,
+    others: &[(PathBuf, FileSystemLocation)],
 ) -> Result<(), SetupFailure> {
     let Some((other, _)) = others.iter().find(|(_, other)| place.overlaps(other)) else {
         return Ok(());
     };
     let other = other.display();
-    Err(preview_error(path, &format!("it contains {other}, is in it, or is the same folder")))
+    Err(preview_folder_error(
+        path,
+        &format!("it contains {other}, is in it, or is the same folder"),
+    ))
 }
 
-fn find_place(mounts: &[Mount], path: &Path) -> Result<Place, SetupFailure> {
-    Place::find(mounts, path)
-        .ok_or_else(|| preview_error(path, "the mount of this folder is unknown"))
+fn find_place(mounts: &[Mount], path: &Path) -> Result<FileSystemLocation, SetupFailure> {
+    FileSystemLocation::find(mounts, path)
+        .ok_or_else(|| preview_folder_error(path, "the mount of this folder is unknown"))
 }
 
 /// Mounts the overlay of a writable folder. Fails if the overlay would be read-only.
 pub(super) fn mount_preview(
-    folder: &KnownFolder,
-    layer: &KnownFolder,
-    layer_use: LayerUse,
+    folder: &FolderIdentity,
+    layer: &FolderIdentity,
+    layer_use: LayerUseCount,
 ) -> io::Result<OwnedFd> {
     let lower = folder.reopen()?;
     let layer = Layer::open(layer.reopen()?.as_fd())?;
@@ -107,8 +113,8 @@ pub(super) fn mount_preview(
 pub(super) fn mount_copy_on_write(folder: &Path, layer: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let layer = openat(CWD, layer, flags, Mode::empty())?;
-    let lower = open_path(folder)?;
-    Layer::open(layer.as_fd())?.mount_over(lower.as_fd(), LayerUse::Again)
+    let lower = open_path_without_symlinks(folder)?;
+    Layer::open(layer.as_fd())?.mount_over(lower.as_fd(), LayerUseCount::Again)
 }
 
 /// The folders of a layer.
@@ -124,7 +130,7 @@ impl Layer {
         Ok(Self { upper: open("upper")?, work: open("work")? })
     }
 
-    fn mount_over(&self, lower: BorrowedFd<'_>, layer_use: LayerUse) -> io::Result<OwnedFd> {
+    fn mount_over(&self, lower: BorrowedFd<'_>, layer_use: LayerUseCount) -> io::Result<OwnedFd> {
         let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
         let folders =
             [("lowerdir", lower), ("upperdir", self.upper.as_fd()), ("workdir", self.work.as_fd())];
@@ -134,7 +140,7 @@ impl Layer {
         // The overlay file system marks removed files by attributes. Without rights in the system's
         // own user namespace, the names of these attributes must begin with `user.`.
         fsconfig_set_flag(fs.as_fd(), "userxattr")?;
-        if layer_use == LayerUse::Once {
+        if layer_use == LayerUseCount::Once {
             fsconfig_set_flag(fs.as_fd(), "volatile")?;
         }
         let mut attributes = MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID;

@@ -12,9 +12,9 @@ use super::limits::MAX_LINKS;
 
 /// Maps the parents of earlier paths to the folders to which they lead, as paths without links.
 #[derive(Debug, Default)]
-pub(super) struct KnownFolders(HashMap<PathBuf, PathBuf>);
+pub(super) struct ResolvedParents(HashMap<PathBuf, PathBuf>);
 
-impl KnownFolders {
+impl ResolvedParents {
     /// Begins to walk along a path. If the parent of the path is known, the walk begins at the last
     /// component.
     pub(super) fn walk(&self, path: &Path) -> PathWalk {
@@ -28,7 +28,7 @@ impl KnownFolders {
     }
 
     /// Records the parent of a path, if a walk along the path has reached the last component.
-    pub(super) fn record(&mut self, path: &Path, walk: &PathWalk) {
+    pub(super) fn record_parent_if_reached(&mut self, path: &Path, walk: &PathWalk) {
         // The last component of the path comes after all components of the links on the way.
         if walk.is_done()
             && let Some(parent) = path.parent()
@@ -51,7 +51,7 @@ pub(super) struct PathWalk {
 
 impl PathWalk {
     pub(super) fn new(path: &Path) -> Self {
-        Self { folder: "/".into(), rest: names(path).collect(), links: 0 }
+        Self { folder: "/".into(), rest: component_names(path).collect(), links: 0 }
     }
 
     /// Returns the next component.
@@ -90,13 +90,13 @@ impl PathWalk {
         if target.is_absolute() {
             self.folder = "/".into();
         }
-        let before: Vec<_> = names(target).collect();
+        let before: Vec<_> = component_names(target).collect();
         before.into_iter().rev().for_each(|name| self.rest.push_front(name));
         Ok(())
     }
 }
 
-fn names(path: &Path) -> impl Iterator<Item = OsString> {
+fn component_names(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some("..".into()),

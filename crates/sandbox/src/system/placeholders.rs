@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::limits::{PLACEHOLDER_LOCK_ATTEMPTS, PLACEHOLDER_LOCK_INTERVAL};
-use super::path_walk::KnownFolders;
+use super::path_walk::ResolvedParents;
 use super::trees::own_descriptor_path;
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::{MissingName, SandboxPolicy};
@@ -42,7 +42,7 @@ const MODE: Mode = Mode::from_raw_mode(0o1444);
 ///
 /// The helper removes its placeholders itself. A caller needs this function after the helper was
 /// killed, and at the start of a session.
-pub fn remove_placeholders(policy: &SandboxPolicy) {
+pub fn remove_unused_placeholders(policy: &SandboxPolicy) {
     Placeholders::remove_left_over(policy);
 }
 
@@ -68,12 +68,12 @@ impl Placeholders {
         policy: &SandboxPolicy,
         writable: &[PathBuf],
     ) -> Result<Self, SetupFailure> {
-        let (mut placeholders, mut known) = (Self::default(), KnownFolders::default());
+        let (mut placeholders, mut known) = (Self::default(), ResolvedParents::default());
         for name in &policy.read_only {
             if name.missing == MissingName::Unprotected {
                 continue;
             }
-            let created = placeholders.create_placeholder(&name.path, writable, &mut known);
+            let created = placeholders.create_if_missing(&name.path, writable, &mut known);
             if let Err(error) = created {
                 placeholders.remove();
                 return Err(SetupFailure::at(SetupStep::Placeholder, &name.path, error));
@@ -91,7 +91,7 @@ impl Placeholders {
         let socket = self.socket.as_ref().and_then(|socket| fstat(socket).ok());
         for LockedFolder { folder, .. } in self.folders.into_iter().rev() {
             if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                remove_from(&folder, socket.as_ref());
+                remove_placeholders_in_folder(&folder, socket.as_ref());
             }
         }
     }
@@ -100,10 +100,10 @@ impl Placeholders {
     pub(super) fn remove_left_over(policy: &SandboxPolicy) {
         let writable = policy.writable.iter().filter_map(|path| fs::canonicalize(path).ok());
         let writable: Vec<_> = writable.collect();
-        let (mut seen, mut known) = (HashSet::new(), KnownFolders::default());
+        let (mut seen, mut known) = (HashSet::new(), ResolvedParents::default());
         for name in &policy.read_only {
             // Folders that a command closed, outermost first.
-            let mut opened: Vec<(PathBuf, OpenedFolder<OwnedFd>)> = Vec::new();
+            let mut opened: Vec<(PathBuf, TemporarilyAccessibleFolder<OwnedFd>)> = Vec::new();
             while let Ok(end) = find_end(&name.path, &writable, &mut known) {
                 let closed = match end {
                     PathEnd::Settled => break,
@@ -111,7 +111,7 @@ impl Placeholders {
                     PathEnd::Missing { folder: path, .. } => match open_folder(&path) {
                         Ok(folder) => {
                             if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                                remove_from(&folder, None);
+                                remove_placeholders_in_folder(&folder, None);
                             }
                             seen.insert(path);
                             break;
@@ -123,33 +123,35 @@ impl Placeholders {
                 if opened.iter().any(|(before, _)| *before == closed) {
                     break;
                 }
-                let Ok(folder) = OpenedFolder::open_up(&closed) else { break };
+                let Ok(folder) = TemporarilyAccessibleFolder::from_path(&closed) else { break };
                 opened.push((closed, folder));
-                known = KnownFolders::default();
+                known = ResolvedParents::default();
             }
             if !opened.is_empty() {
                 // The opened folders are closed again, so the next walk must not use paths that it
                 // knows from this walk.
-                known = KnownFolders::default();
+                known = ResolvedParents::default();
             }
         }
     }
 
-    fn create_placeholder(
+    fn create_if_missing(
         &mut self,
         path: &Path,
         writable: &[PathBuf],
-        known: &mut KnownFolders,
+        known: &mut ResolvedParents,
     ) -> io::Result<()> {
         let (folder, name) = match find_end(path, writable, known)? {
             PathEnd::Missing { folder, name } => (folder, name),
             PathEnd::Denied(folder) => return Err(closed_folder_error(&folder)),
             PathEnd::Settled => return Ok(()),
         };
-        let index = match self.lock(&folder) {
+        let index = match self.lock_folder(&folder) {
             Ok(index) => index,
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
-            Err(_) if may_create_in(&folder) => return Err(closed_folder_error(&folder)),
+            Err(_) if can_obtain_create_access(&folder) => {
+                return Err(closed_folder_error(&folder));
+            }
             Err(_) => return Ok(()),
         };
         let LockedFolder { path, folder } = &self.folders[index];
@@ -183,7 +185,7 @@ impl Placeholders {
     }
 
     /// Locks a folder, so that no other helper removes placeholders from it, and returns its index.
-    fn lock(&mut self, path: &Path) -> io::Result<usize> {
+    fn lock_folder(&mut self, path: &Path) -> io::Result<usize> {
         if let Some(index) = self.folders.iter().position(|locked| locked.path == path) {
             return Ok(index);
         }
@@ -226,16 +228,19 @@ fn lock_shared(folder: &OwnedFd) -> io::Result<()> {
 /// Removes the placeholders from a folder, even if the command has closed the folder. `socket` is
 /// the socket to which the placeholders of this process link. Another program may have changed the
 /// mode of this socket.
-fn remove_from(folder: &OwnedFd, socket: Option<&Stat>) {
-    if try_remove_from(folder, socket) == Err(Errno::ACCESS)
-        && let Ok(_opened) = OpenedFolder::new(folder.as_fd())
+fn remove_placeholders_in_folder(folder: &OwnedFd, socket: Option<&Stat>) {
+    if try_remove_placeholders_in_folder(folder, socket) == Err(Errno::ACCESS)
+        && let Ok(_opened) = TemporarilyAccessibleFolder::from_descriptor(folder.as_fd())
     {
         // Placeholders that cannot be removed even now stay in the folder.
-        let _ = try_remove_from(folder, socket);
+        let _ = try_remove_placeholders_in_folder(folder, socket);
     }
 }
 
-fn try_remove_from(folder: &OwnedFd, socket: Option<&Stat>) -> rustix::io::Result<()> {
+fn try_remove_placeholders_in_folder(
+    folder: &OwnedFd,
+    socket: Option<&Stat>,
+) -> rustix::io::Result<()> {
     let is_own =
         |stat: &Stat| socket.is_some_and(|it| (it.st_dev, it.st_ino) == (stat.st_dev, stat.st_ino));
     let mut result = Ok(());
@@ -257,21 +262,21 @@ fn try_remove_from(folder: &OwnedFd, socket: Option<&Stat>) -> rustix::io::Resul
 
 /// A folder of this user that its owner may read, write and enter until this value is dropped.
 /// Dropping the value restores the former mode of the folder.
-struct OpenedFolder<F: AsFd> {
+struct TemporarilyAccessibleFolder<F: AsFd> {
     folder: F,
     mode: Mode,
 }
 
-impl OpenedFolder<OwnedFd> {
+impl TemporarilyAccessibleFolder<OwnedFd> {
     /// Opens up a folder that this process may not read.
-    fn open_up(path: &Path) -> io::Result<Self> {
+    fn from_path(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Self::new(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+        Self::from_descriptor(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
     }
 }
 
-impl<F: AsFd> OpenedFolder<F> {
-    fn new(folder: F) -> io::Result<Self> {
+impl<F: AsFd> TemporarilyAccessibleFolder<F> {
+    fn from_descriptor(folder: F) -> io::Result<Self> {
         let mode = Mode::from_raw_mode(fstat(&folder)?.st_mode);
         let folder = Self { folder, mode };
         folder.set_mode(mode | Mode::RWXU)?;
@@ -286,7 +291,7 @@ impl<F: AsFd> OpenedFolder<F> {
     }
 }
 
-impl<F: AsFd> Drop for OpenedFolder<F> {
+impl<F: AsFd> Drop for TemporarilyAccessibleFolder<F> {
     fn drop(&mut self) {
         drop(self.set_mode(self.mode));
     }
@@ -294,7 +299,7 @@ impl<F: AsFd> Drop for OpenedFolder<F> {
 
 /// Returns whether a command could create a name in a folder, or could give itself the right to
 /// create it.
-pub(super) fn may_create_in(folder: &Path) -> bool {
+pub(super) fn can_obtain_create_access(folder: &Path) -> bool {
     let access = accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty());
     let is_read_only =
         || statvfs(folder).is_ok_and(|state| state.f_flag.contains(StatVfsMountFlags::RDONLY));
@@ -343,14 +348,14 @@ enum PathEnd {
 }
 
 /// Follows a path as far as it exists.
-fn find_end(path: &Path, writable: &[PathBuf], known: &mut KnownFolders) -> io::Result<PathEnd> {
+fn find_end(path: &Path, writable: &[PathBuf], known: &mut ResolvedParents) -> io::Result<PathEnd> {
     let mut walk = known.walk(path);
     while let Some(name) = walk.next_name() {
-        known.record(path, &walk);
+        known.record_parent_if_reached(path, &walk);
         let is_last = walk.is_done();
         let child = walk.folder().join(&name);
         let is_writable = writable.iter().any(|folder| walk.folder().starts_with(folder));
-        let denied = |folder: &Path| match is_writable && may_create_in(folder) {
+        let denied = |folder: &Path| match is_writable && can_obtain_create_access(folder) {
             true => PathEnd::Denied(folder.to_owned()),
             false => PathEnd::Settled,
         };
@@ -379,11 +384,11 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
     use super::*;
-    use crate::policy::ReadOnlyName;
+    use crate::policy::ReadOnlyPath;
 
     fn policy(folder: &Path, names: &[&str]) -> SandboxPolicy {
-        let mut policy = SandboxPolicy::new([folder]);
-        let entry = |name| ReadOnlyName::new(folder.join(name), MissingName::Protected);
+        let mut policy = SandboxPolicy::from_writable_folders([folder]);
+        let entry = |name| ReadOnlyPath::new(folder.join(name), MissingName::Protected);
         policy.read_only = names.iter().map(entry).collect();
         policy
     }
@@ -433,11 +438,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut placeholders = Placeholders::default();
         let writable = [folder.path().to_owned()];
-        let mut known = KnownFolders::default();
-        placeholders.create_placeholder(&folder.path().join("f"), &writable, &mut known).unwrap();
+        let mut known = ResolvedParents::default();
+        placeholders.create_if_missing(&folder.path().join("f"), &writable, &mut known).unwrap();
         fs::remove_file(folder.path().join("f")).unwrap();
         fs::write(folder.path().join("f"), "mine").unwrap();
-        placeholders.create_placeholder(&folder.path().join("g"), &writable, &mut known).unwrap();
+        placeholders.create_if_missing(&folder.path().join("g"), &writable, &mut known).unwrap();
         let stat = statat(CWD, folder.path().join("g"), AtFlags::SYMLINK_NOFOLLOW).unwrap();
         assert!(is_placeholder(&stat));
         placeholders.remove();

@@ -9,7 +9,7 @@ use std::thread;
 use super::launch::{SandboxCommand, SandboxedChild};
 use super::order::AfterSetup;
 use super::sys::{kernel_version, landlock_abi};
-use crate::command::CommandSession;
+use crate::command::ProcessSession;
 use crate::error::{SandboxError, SetupFailure, SetupStep};
 use crate::isolation::{Isolation, IsolationProbe, Refusal};
 use crate::policy::SandboxPolicy;
@@ -28,7 +28,7 @@ fn try_all() -> IsolationProbe {
     let (landlock_abi, kernel_version) = (landlock_abi(), kernel_version());
     let is_root = rustix::process::geteuid().is_root();
     for isolation in [Isolation::Namespaces, Isolation::Landlock] {
-        match try_policy(SandboxPolicy::default(), isolation) {
+        match start_empty_sandbox(SandboxPolicy::default(), isolation) {
             Ok(child) => {
                 // The result is known before the namespaces are removed.
                 let wait = thread::Builder::new().spawn(|| drop(child.wait()));
@@ -57,12 +57,15 @@ fn try_all() -> IsolationProbe {
 /// # Errors
 /// Returns the step that failed.
 pub fn probe_preview(policy: &SandboxPolicy) -> Result<(), SetupFailure> {
-    drop(try_policy(policy.clone(), Isolation::Namespaces)?.wait());
+    drop(start_empty_sandbox(policy.clone(), Isolation::Namespaces)?.wait());
     Ok(())
 }
 
 /// Sets up a sandbox in which nothing is started. Returns the helper, which ends by itself.
-fn try_policy(policy: SandboxPolicy, isolation: Isolation) -> Result<SandboxedChild, SetupFailure> {
+fn start_empty_sandbox(
+    policy: SandboxPolicy,
+    isolation: Isolation,
+) -> Result<SandboxedChild, SetupFailure> {
     let failed = |error: SandboxError| match error {
         SandboxError::Setup(failure) => failure,
         SandboxError::Io(error) => SetupFailure::new(SetupStep::Helper, error),
@@ -73,11 +76,11 @@ fn try_policy(policy: SandboxPolicy, isolation: Isolation) -> Result<SandboxedCh
             reason: error.to_string(),
         },
     };
-    let session = CommandSession::Inherited;
-    let mut command =
-        SandboxCommand::with_order(policy, isolation, session, AfterSetup::Exit).map_err(failed)?;
-    command.std().current_dir("/");
-    command.std().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let session = ProcessSession::Inherited;
+    let mut command = SandboxCommand::without_program(policy, isolation, session, AfterSetup::Exit)
+        .map_err(failed)?;
+    command.helper_command().current_dir("/");
+    command.helper_command().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().map_err(failed)
 }
 

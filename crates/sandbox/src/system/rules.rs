@@ -35,8 +35,8 @@ pub(super) const SHARED_FOLDERS: [&str; 3] = ["/tmp", "/run", "/var/run"];
 pub(super) struct LandlockRules {
     /// Version of the kernel's interface, or the newest version that this program knows if the
     /// kernel's version is newer. All restrictions of this version apply.
-    /// [`IsolationProbe::gaps`](crate::IsolationProbe::gaps) lists the restrictions that need a
-    /// newer version.
+    /// [`IsolationProbe::missing_guarantees`](crate::IsolationProbe::missing_guarantees) lists the
+    /// restrictions that need a newer version.
     abi: ABI,
     ruleset: RulesetCreated,
 }
@@ -59,12 +59,12 @@ impl LandlockRules {
             resolver.resolve_hidden(path).step_at(SetupStep::Mask, path).transpose()
         });
         let hidden = hidden.collect::<Result<Vec<_>, _>>()?;
-        rules.allow_reading(Path::new("/"), &hidden)?;
+        rules.allow_reading_except_hidden(Path::new("/"), &hidden)?;
         for path in policy.readable.iter().filter_map(|path| resolver.resolve(path).ok()) {
-            rules.allow_reading(&path, &hidden_beneath(&path, &hidden))?;
+            rules.allow_reading_except_hidden(&path, &hidden_beneath(&path, &hidden))?;
         }
         for path in policy.writable.iter().chain(&policy.tmp) {
-            rules.allow(path, rules.all_access()).step_at(SetupStep::Folder, path)?;
+            rules.allow(path, rules.writable_folder_access()).step_at(SetupStep::Folder, path)?;
         }
         rules.allow_devices(Path::new("/dev"))?;
         rules.allow_stream_terminals()?;
@@ -85,7 +85,7 @@ impl LandlockRules {
         rules.allow(Path::new("/"), rules.read_access()).step(SetupStep::Landlock)?;
         let own = ["/dev/pts", "/dev/shm"].map(Path::new);
         for path in writable.iter().map(PathBuf::as_path).chain(own) {
-            rules.allow(path, rules.all_access()).step_at(SetupStep::Landlock, path)?;
+            rules.allow(path, rules.writable_folder_access()).step_at(SetupStep::Landlock, path)?;
         }
         // A command may connect to a socket that the policy names as readable. If the kernel's
         // Landlock does not restrict such connections, no rule is needed.
@@ -100,7 +100,7 @@ impl LandlockRules {
 
     fn new(abi: u32, isolation: Isolation, network: NetworkAccess) -> Result<Self, SetupFailure> {
         let abi = ABI::from(i32::try_from(abi).unwrap_or(i32::MAX));
-        let ruleset = create_ruleset(abi, isolation, network).map_err(io::Error::other);
+        let ruleset = create_deny_all_ruleset(abi, isolation, network).map_err(io::Error::other);
         Ok(Self { abi, ruleset: ruleset.step(SetupStep::Landlock)? })
     }
 
@@ -117,7 +117,11 @@ impl LandlockRules {
 
     /// Allows reading beneath a folder, except beneath `hidden`. If a folder contains a hidden
     /// path, each entry of the folder gets a separate rule, and the folder itself cannot be listed.
-    fn allow_reading(&mut self, path: &Path, hidden: &[PathBuf]) -> Result<(), SetupFailure> {
+    fn allow_reading_except_hidden(
+        &mut self,
+        path: &Path,
+        hidden: &[PathBuf],
+    ) -> Result<(), SetupFailure> {
         if hidden.iter().any(|hidden| hidden == path) {
             return Ok(());
         }
@@ -128,7 +132,7 @@ impl LandlockRules {
         }
         let entries = default_if_unreadable(entries_without_links(path));
         for entry in entries.step_at(SetupStep::Landlock, path)? {
-            self.allow_reading(&entry, &beneath)?;
+            self.allow_reading_except_hidden(&entry, &beneath)?;
         }
         Ok(())
     }
@@ -180,14 +184,14 @@ impl LandlockRules {
 
     /// Returns all rights, except the rights to create devices and to connect to sockets that other
     /// programs created.
-    fn all_access(&self) -> BitFlags<AccessFs> {
+    fn writable_folder_access(&self) -> BitFlags<AccessFs> {
         let never = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
         AccessFs::from_all(self.abi) & !never
     }
 }
 
 /// Creates a set of rules that denies all that a version of Landlock can deny.
-fn create_ruleset(
+fn create_deny_all_ruleset(
     abi: ABI,
     isolation: Isolation,
     access: NetworkAccess,

@@ -13,7 +13,9 @@ use rustix::mount::{
 use super::limits::BYTES_PER_FILE;
 use super::rules::DEVICES;
 use super::sys::{self, MountScope};
-use super::trees::{READ_ONLY, attach, clone_tree, open_path};
+use super::trees::{
+    READ_ONLY, clone_mount_without_submounts, mount_at_path, open_path_without_symlinks,
+};
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::PROCESS_IDS_PER_NAMESPACE;
 
@@ -44,14 +46,14 @@ impl Scratch {
         fsconfig_set_string(fs.as_fd(), "size", max_bytes.max(1).to_string())?;
         fsconfig_set_string(fs.as_fd(), "nr_inodes", max_files.max(1).to_string())?;
         let tree = mount(fs, MountAttrFlags::MOUNT_ATTR_NODEV)?;
-        attach(tree.as_fd(), Path::new(SCRATCH))?;
-        let folder = open_path(Path::new(SCRATCH))?;
+        mount_at_path(tree.as_fd(), Path::new(SCRATCH))?;
+        let folder = open_path_without_symlinks(Path::new(SCRATCH))?;
         let file = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
         drop(openat(&folder, "empty", file, Mode::from_raw_mode(0o444))?);
         // Copies of the file keep the attributes of this mount.
-        let empty = clone_tree(&Path::new(SCRATCH).join("empty"))?;
+        let empty = clone_mount_without_submounts(&Path::new(SCRATCH).join("empty"))?;
         sys::set_mount_attributes(empty.as_fd(), MountScope::One, READ_ONLY)?;
-        attach(empty.as_fd(), &Path::new(SCRATCH).join("empty"))?;
+        mount_at_path(empty.as_fd(), &Path::new(SCRATCH).join("empty"))?;
         Ok(Self { folder })
     }
 
@@ -60,12 +62,12 @@ impl Scratch {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(&self.folder, name, flags, Mode::empty())?;
         fchmod(&folder, Mode::from_raw_mode(mode))?;
-        clone_tree(&Path::new(SCRATCH).join(name))
+        clone_mount_without_submounts(&Path::new(SCRATCH).join(name))
     }
 
     /// Returns an empty file that is read-only.
     pub(super) fn empty_file(&self) -> io::Result<OwnedFd> {
-        clone_tree(&Path::new(SCRATCH).join("empty"))
+        clone_mount_without_submounts(&Path::new(SCRATCH).join("empty"))
     }
 
     /// Returns a folder with the names that programs expect in `/dev`.
@@ -94,8 +96,8 @@ impl Scratch {
 
 /// Copies a file that no process can open, not even root, after its mount forbids devices
 /// ([`READ_ONLY`] contains this attribute).
-pub(super) fn clone_unopenable_mount() -> io::Result<OwnedFd> {
-    clone_tree(Path::new("/dev/null"))
+pub(super) fn create_unopenable_file_mount() -> io::Result<OwnedFd> {
+    clone_mount_without_submounts(Path::new("/dev/null"))
 }
 
 /// Copies the devices that commands may use. A device that does not exist is skipped.
@@ -103,7 +105,7 @@ pub(super) fn copy_devices() -> Result<Vec<(&'static str, OwnedFd)>, SetupFailur
     let mut devices = Vec::new();
     for name in DEVICES {
         let path = Path::new("/dev").join(name);
-        match clone_tree(&path) {
+        match clone_mount_without_submounts(&path) {
             Ok(tree) => devices.push((name, tree)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(SetupFailure::at(SetupStep::Devices, &path, error)),

@@ -161,7 +161,10 @@ impl Filters {
         isolation: Isolation,
         network: NetworkAccess,
     ) -> Result<Self, SetupFailure> {
-        compile(isolation, network).map(Self).map_err(io::Error::other).step(SetupStep::Seccomp)
+        build_filter_programs(isolation, network)
+            .map(Self)
+            .map_err(io::Error::other)
+            .step(SetupStep::Seccomp)
     }
 
     /// Applies the filters to this process, which must have given up new privileges.
@@ -180,7 +183,10 @@ impl Filters {
 type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 type FilterResult<T> = Result<T, seccompiler::BackendError>;
 
-fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<BpfProgram>> {
+fn build_filter_programs(
+    isolation: Isolation,
+    network: NetworkAccess,
+) -> FilterResult<Vec<BpfProgram>> {
     let mut denied: SeccompRules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
     let namespaces = NAMESPACE_FLAGS.map(|flag| u64::from(flag.cast_unsigned()));
     let has_flag = |flag| rule(&[(0, MaskedEq(flag), flag)]);
@@ -196,7 +202,7 @@ fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<Bpf
         Isolation::Landlock | Isolation::None => {
             match network {
                 NetworkAccess::Host => deny_unusual_sockets(&mut denied, &INTERNET_FAMILIES)?,
-                NetworkAccess::None => deny_all_sockets(&mut denied),
+                NetworkAccess::None => deny_sockets_except_pairs(&mut denied),
             }
             deny_datagram_pairs(&mut denied)?;
             denied.extend(SHARED_OBJECTS.iter().map(|call| (*call, Vec::new())));
@@ -240,7 +246,7 @@ fn deny_unusual_sockets(denied: &mut SeccompRules, families: &[libc::c_int]) -> 
 }
 
 /// Denies all sockets except connected pairs.
-fn deny_all_sockets(denied: &mut SeccompRules) {
+fn deny_sockets_except_pairs(denied: &mut SeccompRules) {
     let calls =
         [libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept4];
     denied.extend(calls.map(|call| (call, Vec::new())));

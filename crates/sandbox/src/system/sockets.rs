@@ -38,13 +38,13 @@ pub(super) fn find_connectable_sockets(in_use: &[&Path]) -> Result<Vec<PathBuf>,
     let mounts = read_mounts().step_at(SetupStep::Mask, Path::new(MOUNT_TABLE))?;
     let avoided = mounts_to_skip(&mounts, in_use);
     // A mounted socket is never the root of its file system, because that root is a folder.
-    let parts = mounts.iter().filter(|mount| mount.is_part());
+    let parts = mounts.iter().filter(|mount| mount.is_part_of_file_system());
     let mounted = parts.map(|mount| mount.path.as_path());
     let mut paths: Vec<_> = bound.chain(mounted).collect();
     paths.sort_unstable();
     paths.dedup();
     let mut sockets: Vec<_> =
-        paths.into_iter().filter_map(|path| find_socket(path, &avoided)).collect();
+        paths.into_iter().filter_map(|path| resolve_socket_path(path, &avoided)).collect();
     sockets.sort_unstable();
     sockets.dedup();
     Ok(sockets)
@@ -58,7 +58,7 @@ fn mounts_to_skip<'a>(mounts: &'a [Mount], in_use: &[&Path]) -> Vec<&'a Path> {
 }
 
 /// Follows a path to a socket, and returns the path without links.
-fn find_socket(path: &Path, avoided: &[&Path]) -> Option<PathBuf> {
+fn resolve_socket_path(path: &Path, avoided: &[&Path]) -> Option<PathBuf> {
     let mut walk = PathWalk::new(path);
     while let Some(name) = walk.next_name() {
         let child = walk.folder().join(&name);
@@ -133,7 +133,7 @@ mod tests {
         symlink(path("far/socket"), path("socket")).unwrap();
         symlink("link/../near", path("round")).unwrap();
         fs::write(path("file"), "").unwrap();
-        let find = |name: &str, avoided: &[&Path]| find_socket(&path(name), avoided);
+        let find = |name: &str, avoided: &[&Path]| resolve_socket_path(&path(name), avoided);
         for name in ["far/socket", "link/socket", "socket"] {
             assert_eq!(find(name, &[]), Some(path("far/socket")), "{name}");
             assert_eq!(find(name, &[&path("far")]), None, "{name}");

@@ -20,7 +20,7 @@ pub(super) const READ_ONLY: u64 = HARMLESS | libc::MOUNT_ATTR_RDONLY;
 /// Returns whether a path does not exist any more, after an action on it failed.
 ///
 /// The kernel detaches a mount a moment before its path disappears, so the function waits.
-pub(super) fn has_disappeared(path: &Path) -> bool {
+pub(super) fn disappears_within_timeout(path: &Path) -> bool {
     let deadline = Instant::now() + DISAPPEARANCE_TIMEOUT;
     while !matches!(statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
         if Instant::now() > deadline {
@@ -33,7 +33,9 @@ pub(super) fn has_disappeared(path: &Path) -> bool {
 
 /// Runs an action on a path, and repeats it if it fails, because another program may be replacing
 /// the file at the path.
-pub(super) fn retry(mut action: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+pub(super) fn retry_during_file_replacement(
+    mut action: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
     for _ in 1..REPLACEMENT_ATTEMPTS {
         match action() {
             Err(error) if error.kind() != io::ErrorKind::NotFound => sleep(REPLACEMENT_INTERVAL),
@@ -44,14 +46,17 @@ pub(super) fn retry(mut action: impl FnMut() -> io::Result<()>) -> io::Result<()
 }
 
 /// Attaches a copy of a tree on top of the tree, with more attributes.
-pub(super) fn attach_copy(path: &Path, attributes: u64) -> io::Result<()> {
-    let fd = open_path(path)?;
-    let tree = copy_tree(fd.as_fd(), attributes)?;
-    attach_at(tree.as_fd(), fd.as_fd())
+pub(super) fn mount_over_itself_with_attributes(path: &Path, attributes: u64) -> io::Result<()> {
+    let fd = open_path_without_symlinks(path)?;
+    let tree = clone_mount_with_submounts(fd.as_fd(), attributes)?;
+    mount_at_descriptor(tree.as_fd(), fd.as_fd())
 }
 
 /// Copies a tree with all mounts in it.
-pub(super) fn copy_tree(folder: BorrowedFd<'_>, attributes: u64) -> io::Result<OwnedFd> {
+pub(super) fn clone_mount_with_submounts(
+    folder: BorrowedFd<'_>,
+    attributes: u64,
+) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -62,22 +67,22 @@ pub(super) fn copy_tree(folder: BorrowedFd<'_>, attributes: u64) -> io::Result<O
 }
 
 /// Copies one file or folder, without the mounts in it.
-pub(super) fn clone_tree(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn clone_mount_without_submounts(path: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     Ok(open_tree(CWD, path, flags)?)
 }
 
-pub(super) fn attach(tree: BorrowedFd<'_>, target: &Path) -> io::Result<()> {
-    attach_at(tree, open_path(target)?.as_fd())
+pub(super) fn mount_at_path(tree: BorrowedFd<'_>, target: &Path) -> io::Result<()> {
+    mount_at_descriptor(tree, open_path_without_symlinks(target)?.as_fd())
 }
 
-fn attach_at(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
+fn mount_at_descriptor(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(tree, "", target, "", flags)?)
 }
 
 /// Opens a file or folder without following a link, not even as its last component.
-pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn open_path_without_symlinks(path: &Path) -> io::Result<OwnedFd> {
     // With these flags, a link as the last component is opened itself.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use callboard_sandbox::{
-    CommandSession, Isolation, MissingName, ReadOnlyName, SandboxCommand, SandboxPolicy,
-    SessionNetwork, remove_placeholders,
+    Isolation, MissingName, ProcessSession, ReadOnlyPath, SandboxCommand, SandboxPolicy,
+    SessionNetwork, remove_unused_placeholders,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
@@ -58,7 +58,7 @@ fn kill(id: i32) {
 /// Starts [`LINE`] with a variable by which its processes are found.
 fn start(world: &World, tag: &str) -> callboard_sandbox::SandboxedChild {
     let mut command = shell(world, &world.policy(), Isolation::Namespaces, LINE);
-    command.envs([("TAG", tag)]).std().stdout(Stdio::piped());
+    command.envs([("TAG", tag)]).helper_command().stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     let output = child.helper().stdout.take().unwrap();
@@ -143,7 +143,7 @@ fn nothing_is_left_when_the_helper_is_killed() {
     child.wait().unwrap();
     wait_until_gone(&tag);
     // The helper cannot remove its placeholders, so the caller does.
-    remove_placeholders(&world.policy());
+    remove_unused_placeholders(&world.policy());
     assert_eq!(world.leftovers(), [""; 0]);
 }
 
@@ -227,7 +227,7 @@ fn signal_during_the_set_up_ends_the_command() {
             let started = scope.spawn(|| {
                 let line = "echo x > ran; exit 3";
                 let mut command = shell(&world, &world.policy(), Isolation::Namespaces, line);
-                command.std().process_group(0);
+                command.helper_command().process_group(0);
                 command.spawn().unwrap().wait().unwrap().0
             });
             let helper = stopped_helper(&world.project);
@@ -263,12 +263,12 @@ fn start_caller(world: &World, tag: &str, network: &str) -> std::process::Child 
 #[test]
 fn caller() {
     let Some(project) = std::env::var_os(WORLD) else { return };
-    let mut policy = SandboxPolicy::new([&project]);
+    let mut policy = SandboxPolicy::from_writable_folders([&project]);
     let name = Path::new(&project).join("missing");
-    policy.read_only = vec![ReadOnlyName::new(name, MissingName::Protected)];
-    let session = CommandSession::Inherited;
+    policy.read_only = vec![ReadOnlyPath::new(name, MissingName::Protected)];
+    let session = ProcessSession::Inherited;
     let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
-    command.args(["-c", LINE]).envs(std::env::vars_os()).std().current_dir(&project);
+    command.args(["-c", LINE]).envs(std::env::vars_os()).helper_command().current_dir(&project);
     if std::env::var_os("NETWORK").is_some_and(|network| network == "shared") {
         let network = SessionNetwork::create().unwrap();
         command.join(&network.handle()).unwrap();
@@ -293,7 +293,7 @@ fn termination_is_passed_on_to_the_command() {
         let world = World::new();
         let line = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
         let mut command = shell(&world, &world.policy(), isolation, line);
-        command.std().stdout(Stdio::piped());
+        command.helper_command().stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.helper().stdout.take().unwrap()).lines();
         assert_eq!(output.next().unwrap().unwrap(), "ready");
@@ -312,12 +312,12 @@ fn output_ends_when_the_command_closes_it() {
     let world = World::new();
     let line = "echo one; exec > /dev/null 2>&1; sleep 999";
     let mut command = shell(&world, &world.policy(), Isolation::Namespaces, line);
-    command.std().stdout(Stdio::piped());
+    command.helper_command().stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines: Vec<_> =
         BufReader::new(child.helper().stdout.take().unwrap()).lines().map(Result::unwrap).collect();
     assert_eq!(lines, ["one"]);
     child.helper().kill().unwrap();
     child.wait().unwrap();
-    remove_placeholders(&world.policy());
+    remove_unused_placeholders(&world.policy());
 }

@@ -29,7 +29,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use callboard_sandbox::{
-    CommandSession, Isolation, SandboxCommand, SandboxPolicy, probe_isolation,
+    Isolation, ProcessSession, SandboxCommand, SandboxPolicy, probe_isolation,
 };
 
 use world::{Snapshot, World};
@@ -64,9 +64,9 @@ fn shell(
     isolation: Isolation,
     line: &str,
 ) -> SandboxCommand {
-    let mut command = SandboxCommand::new("sh", policy, isolation, CommandSession::New).unwrap();
+    let mut command = SandboxCommand::new("sh", policy, isolation, ProcessSession::New).unwrap();
     command.args(["-c", line]).envs(world.environment());
-    command.std().current_dir(&world.project).stdin(std::process::Stdio::null());
+    command.helper_command().current_dir(&world.project).stdin(std::process::Stdio::null());
     command
 }
 
@@ -74,7 +74,7 @@ fn shell(
 fn run(world: &World, policy: &SandboxPolicy, isolation: Isolation, line: &str) -> Output {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut command = shell(world, policy, isolation, line);
-    command.std().stdout(writer.try_clone().unwrap()).stderr(writer);
+    command.helper_command().stdout(writer.try_clone().unwrap()).stderr(writer);
     let child = command.spawn().unwrap();
     let mut text = Vec::new();
     std::io::Read::read_to_end(&mut reader, &mut text).unwrap();
@@ -288,10 +288,10 @@ fn missing_program_is_reported() {
             "no-such-program",
             &world.policy(),
             isolation,
-            CommandSession::Inherited,
+            ProcessSession::Inherited,
         )
         .unwrap();
-        command.envs([("PATH", "/usr/bin:/bin")]).std().current_dir(&world.project);
+        command.envs([("PATH", "/usr/bin:/bin")]).helper_command().current_dir(&world.project);
         let error = command.spawn().unwrap_err().to_string();
         assert!(error.starts_with("cannot start no-such-program: No such file"), "{error}");
         assert_eq!(world.leftovers(), [""; 0]);

@@ -9,8 +9,8 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use callboard_sandbox::{
-    Isolation, MissingName, ReadOnlyName, SandboxError, SandboxPolicy, SetupStep,
-    remove_placeholders,
+    Isolation, MissingName, ReadOnlyPath, SandboxError, SandboxPolicy, SetupStep,
+    remove_unused_placeholders,
 };
 
 use crate::endings::{PATIENCE, stop_set_up, stopped_helper};
@@ -26,8 +26,8 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn protect(world: &World, names: &[(PathBuf, MissingName)]) -> SandboxPolicy {
-    let mut policy = SandboxPolicy::new([&world.project]);
-    let names = names.iter().map(|(path, missing)| ReadOnlyName::new(path, *missing));
+    let mut policy = SandboxPolicy::from_writable_folders([&world.project]);
+    let names = names.iter().map(|(path, missing)| ReadOnlyPath::new(path, *missing));
     policy.read_only = names.collect();
     policy
 }
@@ -67,7 +67,7 @@ fn masked_path_in_a_closed_folder_of_the_user_is_refused() {
     }
     let world = World::new();
     let key = world.home.join(".ssh/id_ed25519");
-    let mut policy = SandboxPolicy::new([&world.project]);
+    let mut policy = SandboxPolicy::from_writable_folders([&world.project]);
     policy.masked = vec![key.clone()];
     set_mode(key.parent().unwrap(), 0o000);
     let line = "chmod 700 \"$HOME/.ssh\"; cat \"$HOME/.ssh/id_ed25519\" > stolen";
@@ -88,11 +88,11 @@ fn missing_name_in_a_folder_of_another_user_needs_no_placeholder() {
         return;
     }
     let world = World::new();
-    let mut policy = SandboxPolicy::new(["/usr"]);
-    let name = ReadOnlyName::new("/usr/share/escapes-missing", MissingName::Protected);
+    let mut policy = SandboxPolicy::from_writable_folders(["/usr"]);
+    let name = ReadOnlyPath::new("/usr/share/escapes-missing", MissingName::Protected);
     policy.read_only.push(name);
     let mut command = shell(&world, &policy, Isolation::Namespaces, "exit 3");
-    command.std().current_dir("/usr");
+    command.helper_command().current_dir("/usr");
     assert_eq!(command.spawn().unwrap().wait().unwrap().0.code(), Some(3));
 }
 
@@ -110,12 +110,12 @@ fn placeholders_are_removed_from_folders_that_the_command_closed() {
         // A killed helper leaves its placeholders behind, and the caller removes them.
         let line = format!("chmod {closed:o} .git . && echo ready && sleep 999");
         let mut command = shell(&world, &world.policy(), Isolation::Namespaces, &line);
-        command.std().stdout(Stdio::piped());
+        command.helper_command().stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.helper().stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
         child.helper().kill().unwrap();
         child.wait().unwrap();
-        remove_placeholders(&world.policy());
+        remove_unused_placeholders(&world.policy());
         check_closed(&world, &folders, closed);
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use callboard_sandbox::{Isolation, remove_placeholders};
+use callboard_sandbox::{Isolation, remove_unused_placeholders};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::world::World;
@@ -124,7 +124,7 @@ fn random_changes_do_not_escape() {
             let (world, policy, is_done) = (&world, &policy, &is_done);
             let start = |line: &str| {
                 let mut command = shell(world, policy, isolation, line);
-                command.std().stdout(Stdio::null()).stderr(Stdio::null());
+                command.helper_command().stdout(Stdio::null()).stderr(Stdio::null());
                 // A start may fail, because another thread is replacing the working directory or a
                 // name that must be protected. The command then does not run.
                 command.spawn().and_then(|child| Ok(child.wait()?)).is_ok()
@@ -141,7 +141,7 @@ fn random_changes_do_not_escape() {
             assert!(start(&line), "{isolation}");
             is_done.store(true, Ordering::Relaxed);
         });
-        remove_placeholders(&policy);
+        remove_unused_placeholders(&policy);
         let project = world.project.to_str().unwrap();
         let is_promised = |difference: &String| {
             isolation == Isolation::Namespaces || !difference.starts_with(project)

@@ -7,7 +7,9 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Stdio;
 use std::thread;
 
-use callboard_sandbox::{Isolation, IsolationGap, NetworkAccess, SessionNetwork, probe_isolation};
+use callboard_sandbox::{
+    Isolation, MissingGuarantee, NetworkAccess, SessionNetwork, probe_isolation,
+};
 use pretty_assertions::{assert_eq, assert_ne};
 
 use crate::tools::is_installed;
@@ -55,10 +57,11 @@ fn a_command_in_the_network_of_the_host_reaches_no_local_sockets_of_other_progra
         let _abstract = UnixListener::bind_addr(&address).unwrap();
         let path = world.project.parent().unwrap().join("host.sock");
         let _bound = UnixListener::bind(&path).unwrap();
-        let gaps = probe_isolation().gaps(&policy);
+        let gaps = probe_isolation().missing_guarantees(&policy);
         let of_path = connect("AF_UNIX", &format!("\"{}\"", path.display()));
         let of_name = connect("AF_UNIX", &format!("\"\\0{name}\""));
-        let lines = [(of_path, false), (of_name, gaps.contains(&IsolationGap::AbstractSockets))];
+        let lines =
+            [(of_path, false), (of_name, gaps.contains(&MissingGuarantee::AbstractSockets))];
         for (line, reaches) in lines {
             let output = run(&world, &policy, isolation, &line);
             assert_eq!(output.code == Some(0), reaches, "{isolation} {line}: {}", output.text);
@@ -75,7 +78,7 @@ fn a_command_in_a_shared_network_reaches_the_listener_of_its_caller() {
     }
     let world = World::new();
     let network = SessionNetwork::create().unwrap();
-    let listener = network.listener().try_clone().unwrap();
+    let listener = network.loopback_listener().try_clone().unwrap();
     let address = listener.local_addr().unwrap();
     let server = thread::spawn(move || listener.accept().unwrap().0.write_all(b"pong").unwrap());
     let line = format!(
@@ -85,7 +88,7 @@ fn a_command_in_a_shared_network_reaches_the_listener_of_its_caller() {
     );
     let policy = world.policy();
     let mut command = crate::shell(&world, &policy, Isolation::Namespaces, &line);
-    command.join(&network.handle()).unwrap().std().stdout(Stdio::piped());
+    command.join(&network.handle()).unwrap().helper_command().stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut text = String::new();
     child.helper().stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();

@@ -10,8 +10,8 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use callboard_sandbox::{
-    CommandSession, CopyOnWriteFolder, Isolation, LayerContent, LayerEntry, LayerEntryKind,
-    MissingName, ReadOnlyName, SandboxCommand, SandboxError, SandboxPolicy, SetupFailure,
+    CopyOnWriteFolder, Isolation, LayerContent, LayerEntry, LayerEntryKind, MissingName,
+    ProcessSession, ReadOnlyPath, SandboxCommand, SandboxError, SandboxPolicy, SetupFailure,
     SetupStep, probe_preview, read_layer,
 };
 use pretty_assertions::assert_eq;
@@ -347,7 +347,7 @@ fn layer_cannot_be_reached_and_links_do_not_leave_the_folder() {
                 mknod ../c c 0 0; cat ../a";
     let line = format!("touch \"$TMPDIR/t\"; {line}");
     let mut command = shell(&world, &policy, Isolation::Namespaces, &line);
-    command.envs([("LAYER", &layer)]).std().stdout(Stdio::piped()).stderr(Stdio::null());
+    command.envs([("LAYER", &layer)]).helper_command().stdout(Stdio::piped()).stderr(Stdio::null());
     let output = command.spawn().unwrap().into_parts().0.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     // The table of mounts contains the path of the empty folder that covers the layer.
@@ -475,8 +475,9 @@ fn paths_may_contain_any_byte_and_may_be_long() {
         [(&project, &project), (&link, &project), (&project, &link)].into_iter().enumerate()
     {
         let layer = new_layer(&base.join("layer").join(&odd).join(number.to_string()));
-        let mut policy = with_preview(SandboxPolicy::new([path]), in_preview, &layer);
-        let name = ReadOnlyName::new(project.join("missing"), MissingName::Protected);
+        let mut policy =
+            with_preview(SandboxPolicy::from_writable_folders([path]), in_preview, &layer);
+        let name = ReadOnlyPath::new(project.join("missing"), MissingName::Protected);
         policy.read_only = vec![name];
         let mut command = shell(
             &world,
@@ -484,7 +485,7 @@ fn paths_may_contain_any_byte_and_may_be_long() {
             Isolation::Namespaces,
             "echo x > file; echo x > missing; pwd -P",
         );
-        command.std().current_dir(path).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.helper_command().current_dir(path).stdout(Stdio::piped()).stderr(Stdio::null());
         let output = command.spawn().unwrap().into_parts().0.wait_with_output().unwrap();
         assert_eq!(output.stdout, [project.as_os_str().as_encoded_bytes(), b"\n"].concat());
         assert_eq!(lines(&read(&layer)), ["file file 644"]);
@@ -504,7 +505,7 @@ fn working_directory_is_in_the_copy() {
         let (mut policy, layer) = preview_of(&world);
         policy.masked.push(world.project.join("hidden"));
         let mut command = shell(&world, &policy, Isolation::Namespaces, "echo x > new");
-        command.std().current_dir(world.project.join(name));
+        command.helper_command().current_dir(world.project.join(name));
         let result = command.spawn().map(|child| child.wait().unwrap().0.code());
         assert_eq!(result.is_ok(), is_visible, "{name}: {result:?}");
         if let Err(error) = result {
@@ -530,19 +531,19 @@ fn folders_that_are_replaced_during_the_set_up_are_refused() {
         let world = World::new();
         let path = |name| world.home.with_file_name(name);
         let layer = layer_of(&world, "layer");
-        let mut policy = SandboxPolicy::new([&world.project, &world.home]);
+        let mut policy = SandboxPolicy::from_writable_folders([&world.project, &world.home]);
         policy = with_preview(policy, &world.project, &layer);
         policy = with_preview(policy, &world.home, &layer_of(&world, "other"));
         // The placeholder of the first name shows that all folders are recorded. The set-up stops
         // before it creates the other placeholder.
         let [first, last] = ["first", "tools/last"].map(|name| world.home.join(name));
-        let names = [&first, &last].map(|name| ReadOnlyName::new(name, MissingName::Protected));
+        let names = [&first, &last].map(|name| ReadOnlyPath::new(name, MissingName::Protected));
         policy.read_only = names.into();
         let stop = stop_set_up(&world.home.join("tools"));
         let result = std::thread::scope(|scope| {
             let started = scope.spawn(|| {
                 let mut command = shell(&world, &policy, Isolation::Namespaces, "exit 3");
-                command.std().current_dir(path(cwd));
+                command.helper_command().current_dir(path(cwd));
                 command.spawn().map(|child| child.wait().unwrap().0.code())
             });
             let begun = Instant::now();
@@ -577,7 +578,11 @@ fn attributes_of_the_folder_are_those_of_the_real_folder() {
         }
         let real = fs::metadata(&world.project).unwrap();
         let layer = layer_of(&world, "layer");
-        let policy = with_preview(SandboxPolicy::new([&world.project]), &world.project, &layer);
+        let policy = with_preview(
+            SandboxPolicy::from_writable_folders([&world.project]),
+            &world.project,
+            &layer,
+        );
         let line = "stat -c '%a %u %g' .; echo x > new && stat -c %g new";
         let output = run(&world, &policy, Isolation::Namespaces, line);
         let expected = format!("{mode:o} {} {}\n", real.uid(), real.gid());
@@ -599,7 +604,8 @@ fn folder_of_another_user_is_refused() {
     }
     let world = World::new();
     let layer = layer_of(&world, "layer");
-    let policy = with_preview(SandboxPolicy::new(["/usr"]), Path::new("/usr"), &layer);
+    let policy =
+        with_preview(SandboxPolicy::from_writable_folders(["/usr"]), Path::new("/usr"), &layer);
     let failure = failure(&world, &policy, Isolation::Namespaces);
     assert!(failure.reason.contains("the owner and the group"), "{failure}");
 }
@@ -634,10 +640,11 @@ fn folder_in_the_hidden_tmp_has_a_preview() {
     let project = folder.path().join("a/project");
     fs::create_dir_all(&project).unwrap();
     let layer = new_layer(&folder.path().join("layer"));
-    let mut policy = with_preview(SandboxPolicy::new([&project]), &project, &layer);
+    let mut policy =
+        with_preview(SandboxPolicy::from_writable_folders([&project]), &project, &layer);
     policy.tmp = Some(world.private_tmp());
     let mut command = shell(&world, &policy, Isolation::Namespaces, "echo x > new; ls -A ../..");
-    command.std().current_dir(&project).stdout(Stdio::piped());
+    command.helper_command().current_dir(&project).stdout(Stdio::piped());
     let result = command.spawn().map(|child| child.into_parts().0.wait_with_output().unwrap());
     match result {
         Ok(output) => assert_eq!(String::from_utf8_lossy(&output.stdout), "a\n"),
@@ -656,7 +663,7 @@ fn git_works_in_a_copy() {
     let world = World::new();
     let init = "rm -rf .git; git init -q && git config user.name n && \
                 git config user.email e@example.com && git add -A && git commit -qm a";
-    let policy = SandboxPolicy::new([&world.project]);
+    let policy = SandboxPolicy::from_writable_folders([&world.project]);
     assert_eq!(run(&world, &policy, Isolation::Namespaces, init).code, Some(0));
     let before = Snapshot::of(&world.project);
     let (mut policy, _) = preview_of(&world);
@@ -723,14 +730,22 @@ fn report_preview() {
         return;
     }
     let project = base.join("project");
-    let mut policy = with_preview(SandboxPolicy::new([&project]), &project, &base.join("layer"));
+    let mut policy = with_preview(
+        SandboxPolicy::from_writable_folders([&project]),
+        &project,
+        &base.join("layer"),
+    );
     policy.tmp = Some(base.join("tmp"));
-    let session = CommandSession::Inherited;
+    let session = ProcessSession::Inherited;
     let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
     let line = "echo x > new && echo x > src/a || exit 1; \
                 for file in ../outside/src/a ../outside/folder/a; do echo x > $file; done; \
                 cp \"$(command -v cat)\" t; if ./t new; then echo RAN exec; else echo RAN noexec; fi";
-    command.args(["-c", line]).envs([("PATH", "/usr/bin:/bin")]).std().current_dir(&project);
+    command
+        .args(["-c", line])
+        .envs([("PATH", "/usr/bin:/bin")])
+        .helper_command()
+        .current_dir(&project);
     match command.spawn() {
         Ok(child) => drop(child.wait().unwrap()),
         Err(error) => println!("{error}"),

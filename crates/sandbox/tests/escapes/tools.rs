@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use callboard_sandbox::{
-    CommandSession, Isolation, IsolationGap, MissingName, ReadOnlyName, SandboxCommand,
+    Isolation, MissingGuarantee, MissingName, ProcessSession, ReadOnlyPath, SandboxCommand,
     SandboxPolicy, SessionNetwork, probe_isolation,
 };
 
@@ -32,11 +32,11 @@ fn git_works() {
     let identity = "git config user.name n; git config user.email e@example.com;";
     for isolation in kinds() {
         let world = World::new();
-        let mut policy = SandboxPolicy::new([&world.project]);
+        let mut policy = SandboxPolicy::from_writable_folders([&world.project]);
         policy.tmp = Some(world.private_tmp());
         policy
             .read_only
-            .push(ReadOnlyName::new(world.project.join(".envrc"), MissingName::Protected));
+            .push(ReadOnlyPath::new(world.project.join(".envrc"), MissingName::Protected));
         let init = format!("rm -rf .git; git init -q && {identity} git add -A && git commit -qm a");
         let output = run(&world, &policy, isolation, &init);
         assert_eq!((output.code, output.text.as_str()), (Some(0), ""), "{isolation}");
@@ -47,7 +47,7 @@ fn git_works() {
             (".git/hooks", MissingName::Protected),
             (".git/info/attributes", MissingName::Protected),
         ] {
-            policy.read_only.push(ReadOnlyName::new(world.project.join(name), missing));
+            policy.read_only.push(ReadOnlyPath::new(world.project.join(name), missing));
         }
         let commit = "set -e; echo x > f; git add -A; git commit -qm b; git checkout -qb other; \
                       git mv f g; git commit -qm c; git checkout -q -; git merge -q other; \
@@ -88,7 +88,7 @@ fn commands_of_a_session_share_a_network() {
     let network = SessionNetwork::create().unwrap();
     let command = |line: &str| {
         let mut command = crate::shell(&world, &policy, Isolation::Namespaces, line);
-        command.join(&network.handle()).unwrap().std().stdout(Stdio::piped());
+        command.join(&network.handle()).unwrap().helper_command().stdout(Stdio::piped());
         command
     };
     let serve = "exec python3 -c '\n\
@@ -165,7 +165,7 @@ fn terminal_of_the_caller_works() {
                     trap 'echo interrupted; exit 3' INT; echo ready; while :; do sleep 0.01; done";
         let mut command = crate::shell(&world, &world.policy(), isolation, line);
         let stream = || Stdio::from(terminal.try_clone().unwrap());
-        command.std().stdin(stream()).stdout(stream()).stderr(stream());
+        command.helper_command().stdin(stream()).stdout(stream()).stderr(stream());
         let child = command.spawn().unwrap();
         drop(terminal);
         let mut output = fs::File::from(controller);
@@ -199,13 +199,13 @@ fn names_that_are_not_utf8_work() {
         fs::create_dir(&masked).unwrap();
         fs::write(masked.join("file"), "SECRET").unwrap();
         fs::write(writable.join("fixed"), "fixed").unwrap();
-        let mut policy = SandboxPolicy::new([&writable]);
+        let mut policy = SandboxPolicy::from_writable_folders([&writable]);
         policy.masked = vec![masked.clone()];
-        policy.read_only = vec![ReadOnlyName::new(writable.join("fixed"), MissingName::Protected)];
+        policy.read_only = vec![ReadOnlyPath::new(writable.join("fixed"), MissingName::Protected)];
         let line = "echo x > new; echo x > fixed; echo x > ../new; cat \"$MASKED/file\" > stolen";
         let mut command = crate::shell(&world, &policy, isolation, line);
         command.envs([("MASKED", &masked)]);
-        command.std().current_dir(&writable).stderr(Stdio::null());
+        command.helper_command().current_dir(&writable).stderr(Stdio::null());
         command.spawn().unwrap().wait().unwrap();
         let read = |name: &str| fs::read_to_string(writable.join(name)).unwrap();
         assert_eq!((read("new").as_str(), read("stolen").as_str()), ("x\n", ""), "{isolation}");
@@ -219,9 +219,9 @@ fn writable_folder_may_be_a_link() {
     for isolation in kinds() {
         let world = World::new();
         let link = world.home.with_file_name("project-link");
-        let mut policy = SandboxPolicy::new([link.clone()]);
+        let mut policy = SandboxPolicy::from_writable_folders([link.clone()]);
         let name = link.join("AGENTS.md");
-        policy.read_only = vec![ReadOnlyName::new(name, MissingName::Protected)];
+        policy.read_only = vec![ReadOnlyPath::new(name, MissingName::Protected)];
         let line = "echo x > \"$PROJECT_LINK/new\" && echo y >> new; echo x > AGENTS.md";
         run(&world, &policy, isolation, line);
         assert_eq!(fs::read_to_string(world.project.join("new")).unwrap(), "x\ny\n");
@@ -256,10 +256,15 @@ fn report_mounts() {
         println!("SKIPPED");
         return;
     }
-    let (policy, session) = (SandboxPolicy::new([&project]), CommandSession::Inherited);
+    let (policy, session) =
+        (SandboxPolicy::from_writable_folders([&project]), ProcessSession::Inherited);
     let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
     let line = "touch docs/x/new && echo docs writable; touch src/new || echo src read-only";
-    command.args(["-c", line]).envs([("PATH", "/usr/bin:/bin")]).std().current_dir(&project);
+    command
+        .args(["-c", line])
+        .envs([("PATH", "/usr/bin:/bin")])
+        .helper_command()
+        .current_dir(&project);
     command.spawn().unwrap().wait().unwrap();
 }
 
@@ -290,7 +295,7 @@ fn report_rules() {
     let folder = std::path::PathBuf::from(folder);
     let mut policy = SandboxPolicy::default();
     policy.masked = vec![folder.join("file")];
-    let session = CommandSession::Inherited;
+    let session = ProcessSession::Inherited;
     let mut command = SandboxCommand::new("sh", &policy, Isolation::Landlock, session).unwrap();
     let line = "cat \"$0/file\"; i=0; while [ $i -lt 300 ]; do read x < \"$0/$i\"; echo $x; \
                 i=$((i + 1)); done";
@@ -308,14 +313,14 @@ fn writable_folder_in_the_hidden_tmp_works() {
         fs::create_dir_all(&project).unwrap();
         fs::write(folder.path().join("beside"), "SECRET").unwrap();
         let program = std::env::current_exe().unwrap();
-        let mut policy = SandboxPolicy::new([&project]);
+        let mut policy = SandboxPolicy::from_writable_folders([&project]);
         policy.readable = vec![program.clone()];
-        let session = CommandSession::Inherited;
+        let session = ProcessSession::Inherited;
         let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
         let listener = std::os::unix::net::UnixListener::bind(project.join("socket")).unwrap();
         let line = "echo x > new; cat ../../beside > stolen; echo x > ../../beside; \
                     exec \"$ATTACK\" attack connect-path";
-        command.args(["-c", line]).std().current_dir(&project).stderr(Stdio::null());
+        command.args(["-c", line]).helper_command().current_dir(&project).stderr(Stdio::null());
         command.envs([("ATTACK", program.as_os_str()), ("SOCKET", "socket".as_ref())]);
         command.envs(std::env::vars_os().filter(|(name, _)| name == "PATH"));
         let (status, _) = command.spawn().unwrap().wait().unwrap();
@@ -342,7 +347,7 @@ fn parents_of_masked_paths_and_sockets_stay_in_place() {
     fs::write(folder.join("token"), "SECRET-TOKEN").unwrap();
     fs::create_dir(world.home.join("run")).unwrap();
     let socket = std::os::unix::net::UnixListener::bind(world.home.join("run/socket")).unwrap();
-    let mut policy = SandboxPolicy::new([&world.home]);
+    let mut policy = SandboxPolicy::from_writable_folders([&world.home]);
     policy.masked = [folder.join("keys"), folder.join("token")].into();
     let line = "cd \"$HOME\"; mv config c && mkdir config; mv run r; cd config; mv deep d; cd deep; \
                 mv er e; echo x > beside; echo x > er/beside; cd er; rm -rf * 2>/dev/null; ls; \
@@ -367,7 +372,7 @@ fn masked_paths_in_a_writable_folder_cannot_be_opened() {
         return;
     }
     let world = World::new();
-    let mut policy = SandboxPolicy::new([&world.project]);
+    let mut policy = SandboxPolicy::from_writable_folders([&world.project]);
     policy.masked = ["r/token", "r/keys"].map(|name| world.project.join(name)).into();
     let git = "git -c user.name=n -c user.email=e";
     fs::create_dir_all(world.project.join("r/keys")).unwrap();
@@ -375,7 +380,7 @@ fn masked_paths_in_a_writable_folder_cannot_be_opened() {
         fs::write(world.project.join("r").join(name), "SECRET").unwrap();
     }
     let prepare = format!("git init -q r; cd r; git add .; {git} commit -qm first");
-    let open = SandboxPolicy::new([&world.project]);
+    let open = SandboxPolicy::from_writable_folders([&world.project]);
     assert_eq!(run(&world, &open, Isolation::Namespaces, &prepare).text, "");
     let line = format!(
         "cd r; cat token; echo x > token; {git} commit -qam second; echo x > beside; git add beside; \
@@ -435,7 +440,7 @@ fn file_that_the_user_creates_meanwhile_is_kept() {
         0,
     )
     .unwrap();
-    command.std().stdout(Stdio::null());
+    command.helper_command().stdout(Stdio::null());
     let child = command.spawn().unwrap();
     // Replaces the file as an editor does.
     fs::write(world.project.join("new"), "mine").unwrap();
@@ -451,11 +456,11 @@ fn working_directory_is_the_one_that_was_opened() {
         let world = World::new();
         let folder = fs::File::open(world.project.join("src")).unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&folder);
-        let session = CommandSession::Inherited;
+        let session = ProcessSession::Inherited;
         let policy = world.policy();
         let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
         command.args(["-c", "echo x > here; pwd -P > where"]);
-        command.std().current_dir(format!("/proc/self/fd/{number}"));
+        command.helper_command().current_dir(format!("/proc/self/fd/{number}"));
         fs::rename(world.project.join("src"), world.project.join("moved")).unwrap();
         fs::create_dir(world.project.join("src")).unwrap();
         command.spawn().unwrap().wait().unwrap();
@@ -471,9 +476,9 @@ fn hidden_working_directory_is_refused() {
         return;
     }
     let world = World::new();
-    let (policy, session) = (world.policy(), CommandSession::Inherited);
+    let (policy, session) = (world.policy(), ProcessSession::Inherited);
     let mut command = SandboxCommand::new("true", &policy, Isolation::Namespaces, session).unwrap();
-    command.std().current_dir(world.home.join(".ssh"));
+    command.helper_command().current_dir(world.home.join(".ssh"));
     let error = command.spawn().unwrap_err().to_string();
     assert!(error.contains("cannot enter the folder"), "{error}");
     assert_eq!(world.leftovers(), [""; 0]);
@@ -530,10 +535,10 @@ fn number_of_processes_is_limited_with_namespaces() {
     let line = "i=0; while [ $i -lt 600 ]; do sleep 9 & i=$((i + 1)); done 2>/dev/null; \
                 ls -d /proc/[0-9]* | wc -l";
     let mut command = crate::shell(&world, &policy, Isolation::Namespaces, line);
-    command.std().stderr(Stdio::null()).stdout(Stdio::null());
+    command.helper_command().stderr(Stdio::null()).stdout(Stdio::null());
     let (_, end) = command.spawn().unwrap().wait().unwrap();
     let probe = probe_isolation();
-    if probe.gaps(&policy).contains(&IsolationGap::ProcessLimit) {
+    if probe.missing_guarantees(&policy).contains(&MissingGuarantee::ProcessLimit) {
         eprintln!("SKIPPED: root has no limit of processes before Linux 6.14");
     } else {
         assert!(end.left_over <= 320, "{}", end.left_over);
@@ -565,9 +570,9 @@ fn cost() {
     eprintln!("not sandboxed: {plain:.2} ms");
     let cost = |isolation: Isolation, network: Option<&SessionNetwork>| {
         median(&|| {
-            let session = CommandSession::Inherited;
+            let session = ProcessSession::Inherited;
             let mut command = SandboxCommand::new("true", &policy, isolation, session).unwrap();
-            command.envs(std::env::vars_os()).std().current_dir(&world.project);
+            command.envs(std::env::vars_os()).helper_command().current_dir(&world.project);
             if let Some(network) = network {
                 command.join(&network.handle()).unwrap();
             }

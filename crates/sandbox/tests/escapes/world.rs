@@ -11,7 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
+use callboard_sandbox::{MissingName, ReadOnlyPath, SandboxPolicy};
 
 /// Contents of files that no command may read.
 pub(crate) const SECRETS: [&str; 3] = ["SECRET-KEY", "SECRET-STATE", "SECRET-OF-ANOTHER-PROCESS"];
@@ -103,7 +103,7 @@ impl World {
     }
 
     pub(crate) fn policy(&self) -> SandboxPolicy {
-        let mut policy = SandboxPolicy::new([&self.project]);
+        let mut policy = SandboxPolicy::from_writable_folders([&self.project]);
         let names = [
             ("AGENTS.md", MissingName::Protected),
             ("CLAUDE.md", MissingName::Protected),
@@ -115,11 +115,11 @@ impl World {
             (".envrc", MissingName::Protected),
             (".github/workflows", MissingName::Protected),
         ];
-        let entry = |(name, missing)| ReadOnlyName::new(self.project.join(name), missing);
+        let entry = |(name, missing)| ReadOnlyPath::new(self.project.join(name), missing);
         policy.read_only = names.map(entry).into();
         // A name that is not UTF-8.
         let odd = OsString::from_vec(b"odd-\xff".to_vec());
-        policy.read_only.push(ReadOnlyName::new(self.project.join(odd), MissingName::Protected));
+        policy.read_only.push(ReadOnlyPath::new(self.project.join(odd), MissingName::Protected));
         policy.masked = [".ssh", ".netrc"].map(|name| self.home.join(name)).into();
         policy.masked.extend([self.base().join("state"), self.project.join(".env")]);
         policy.readable = vec![self.home.join("tools")];

@@ -38,13 +38,13 @@ impl RiskFinder<'_> {
         }
         match rest.first() {
             Some(code) if takes_code => self.check_subshell_code(std::slice::from_ref(code), depth),
-            Some(_) if !takes_input => self.check_script(&rest[..1], command, depth),
+            Some(_) if !takes_input => self.check_script_path(&rest[..1], command, depth),
             _ => self.check_shell_input(command, depth),
         }
     }
 
     /// Checks a script that the line names.
-    pub(super) fn check_script(
+    pub(super) fn check_script_path(
         &mut self,
         args: &[ShellWord],
         command: &SimpleCommand,
@@ -74,12 +74,12 @@ impl RiskFinder<'_> {
     pub(super) fn check_subshell_code(&mut self, words: &[ShellWord], depth: usize) {
         let within = self.folders.for_subshell();
         let before = std::mem::replace(&mut self.folders, within);
-        self.check_code(words, depth);
+        self.check_shell_code(words, depth);
         self.folders = before;
     }
 
     /// Checks a text that a shell runs as commands.
-    pub(super) fn check_code(&mut self, words: &[ShellWord], depth: usize) {
+    pub(super) fn check_shell_code(&mut self, words: &[ShellWord], depth: usize) {
         if words.iter().any(|word| word.expands) {
             return self.add_reason(RiskReason::new("risk-unknown-code"));
         }

@@ -1,6 +1,6 @@
 //! Arguments of git that need permission each time.
 
-use super::has_switch;
+use super::has_short_or_long_switch;
 
 /// Returns the keys of the reasons to ask for permission for a git command.
 pub(super) fn risk_keys(words: &[&str]) -> Vec<&'static str> {
@@ -27,7 +27,7 @@ pub(super) fn risk_keys(words: &[&str]) -> Vec<&'static str> {
     sets |= subcommand == "config" && !reads && args.iter().any(|word| setting_runs_program(word));
     let found = [
         (sets, "risk-git-sets"),
-        (subcommand == "clean" && has_switch(args, "f", "--force"), "risk-git-clean"),
+        (subcommand == "clean" && has_short_or_long_switch(args, "f", "--force"), "risk-git-clean"),
         (subcommand == "push" && args.iter().any(|word| push_overwrites(word)), "risk-git-push"),
         (args.iter().any(|word| runs_given_command(subcommand, word)), "risk-git-runs"),
     ];

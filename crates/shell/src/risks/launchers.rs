@@ -9,7 +9,7 @@ use crate::programs::{is_shell, wraps_commands};
 
 /// The words of a command. Words that are known only when the command runs are marked as expanding.
 #[derive(Debug)]
-pub(super) struct LaunchedWords {
+pub(super) struct CommandWithUnknownWords {
     pub(super) words: Vec<ShellWord>,
     /// Number of unknown words at the end that the line does not contain.
     pub(super) appended: usize,
@@ -17,7 +17,7 @@ pub(super) struct LaunchedWords {
     launcher: Option<(usize, String)>,
 }
 
-impl LaunchedWords {
+impl CommandWithUnknownWords {
     /// `begins` are the positions at which a program may begin.
     pub(super) fn new(words: &[ShellWord], begins: &[usize]) -> Self {
         let name = |at: &usize| Some((*at, program_name(words.get(*at)?)));
@@ -27,7 +27,7 @@ impl LaunchedWords {
         let (mut words, mut appended) = (words.to_vec(), 0);
         if let Some((at, name)) = &launcher {
             let args = &mut words[at + 1..];
-            let replaced = replaced_texts(name, args);
+            let replaced = launcher_placeholders(name, args);
             let is_replaced =
                 |word: &ShellWord| replaced.iter().any(|text| word.text.contains(text.as_str()));
             args.iter_mut().for_each(|word| word.expands |= is_replaced(word));
@@ -45,12 +45,12 @@ impl LaunchedWords {
     }
 
     /// Returns whether the program at this position gets unknown words as its operands.
-    pub(super) fn is_after_xargs(&self, at: usize) -> bool {
+    pub(super) fn has_unknown_operands(&self, at: usize) -> bool {
         self.launcher.as_ref().is_some_and(|(begin, name)| *begin < at && name != "find")
     }
 
     /// Returns whether `find` runs the program at this position.
-    pub(super) fn is_after_find(&self, at: usize) -> bool {
+    pub(super) fn is_run_by_find(&self, at: usize) -> bool {
         self.launcher.as_ref().is_some_and(|(begin, name)| *begin < at && name == "find")
     }
 
@@ -111,7 +111,7 @@ impl RiskFinder<'_> {
         begins
     }
 
-    pub(super) fn check_unknown_program(&mut self, launched: &LaunchedWords) {
+    pub(super) fn check_unknown_program(&mut self, launched: &CommandWithUnknownWords) {
         if let Some(key) = launched.unknown_program_key() {
             let first = launched.words.first().map(program_name).unwrap_or_default();
             let name = launched.launcher.as_ref().map_or(&*first, |(_, name)| name);
@@ -141,7 +141,7 @@ fn runs_unknown_program(words: &[ShellWord]) -> bool {
 }
 
 /// Returns the texts that a program replaces in the words after it.
-fn replaced_texts(program: &str, args: &[ShellWord]) -> Vec<String> {
+fn launcher_placeholders(program: &str, args: &[ShellWord]) -> Vec<String> {
     let mut texts = vec![if program == "parallel" { "{" } else { "{}" }.to_owned()];
     if program == "find" {
         return texts;

@@ -1,6 +1,8 @@
 //! Files that a command names, as far as the text of the line shows them.
 
-use super::patterns::{PathPattern, PatternSyntax, UNKNOWN, expand_braces, mark_unknown_texts};
+use super::patterns::{
+    PathPattern, PatternSyntax, UNKNOWN, expand_braces, mark_variables_as_unknown,
+};
 use super::{RiskFinder, RiskReason, Risks, program_name, reading, removal, tables};
 use crate::limits::{MAX_COMMAND_PATHS, MAX_RESOLVED_NAMES};
 use crate::parser::{LinePart, ShellWord, SimpleCommand};
@@ -8,7 +10,7 @@ use crate::parser::{LinePart, ShellWord, SimpleCommand};
 /// Properties of a line, and of the text in it that is being checked, that determine which of the
 /// commands may change the named files.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct LineTraits {
+pub(super) struct LineNameFlow {
     /// Whether all commands of the line only read.
     only_reads: bool,
     /// Whether a command may take names from the output of any other command, e.g. `xargs`.
@@ -19,7 +21,7 @@ pub(super) struct LineTraits {
     removes_taken_names: bool,
 }
 
-impl LineTraits {
+impl LineNameFlow {
     pub(super) fn of_parts(parts: &[LinePart]) -> Self {
         let mut traits = Self { only_reads: true, ..Self::default() };
         let commands = parts.iter().filter_map(|part| match part {
@@ -27,12 +29,13 @@ impl LineTraits {
             _ => None,
         });
         for words in commands.filter(|words| !words.is_empty()) {
-            traits.takes_names_from_input |= reads_names(words);
-            traits.removes_taken_names |= removal::command_removes_files(words)
-                && (reads_names(words) || words.iter().any(is_variable));
+            traits.takes_names_from_input |= reads_file_names_from_input(words);
+            traits.removes_taken_names |= removal::may_remove_or_move_files(words)
+                && (reads_file_names_from_input(words)
+                    || words.iter().any(has_variable_or_substitution));
             if !reading::only_reads(words) && !is_harmless_builtin(&words[0].text) {
                 traits.only_reads = false;
-                traits.takes_names_from_variables |= words.iter().any(is_variable);
+                traits.takes_names_from_variables |= words.iter().any(has_variable_or_substitution);
             }
         }
         traits
@@ -58,13 +61,13 @@ impl LineTraits {
 }
 
 /// Returns whether a command may read the names of files from its input.
-fn reads_names(words: &[ShellWord]) -> bool {
+fn reads_file_names_from_input(words: &[ShellWord]) -> bool {
     let is_builtin = |word: &ShellWord| matches!(&*word.text, "read" | "mapfile" | "readarray");
     words.iter().take(2).any(is_builtin)
         || words.iter().any(|word| matches!(&*program_name(word), "xargs" | "parallel"))
 }
 
-fn is_variable(word: &ShellWord) -> bool {
+fn has_variable_or_substitution(word: &ShellWord) -> bool {
     let text = word.text.replace("$HOME", "").replace("$PWD", "");
     word.expands && text.contains(['$', '`'])
 }
@@ -129,7 +132,7 @@ impl RiskFinder<'_> {
             _ => is_reader && !is_handed_on,
         };
         let usage = NameUse { program: &program, is_shown };
-        let roots = self.process_folders(args);
+        let roots = self.root_and_process_folders(args);
         let of_find = (program == "find" && !is_shown).then(|| names_in_find(args));
         let args = of_find.as_deref().unwrap_or(args);
         args.iter().for_each(|word| self.add_named_files(word, usage, &roots));
@@ -137,7 +140,7 @@ impl RiskFinder<'_> {
 
     /// Returns the folders in the words that are `/` or in `/proc`. An option such as `-C` may make
     /// such a folder the working directory.
-    fn process_folders(&self, args: &[ShellWord]) -> Vec<PathPattern> {
+    fn root_and_process_folders(&self, args: &[ShellWord]) -> Vec<PathPattern> {
         let mut folders = Vec::new();
         for word in args {
             for name in names_in_word(word) {
@@ -159,19 +162,19 @@ impl RiskFinder<'_> {
                 self.add_reason(RiskReason::new("risk-too-many-files"));
                 continue;
             };
-            let text = if word.expands { mark_unknown_texts(name) } else { name.to_owned() };
+            let text = if word.expands { mark_variables_as_unknown(name) } else { name.to_owned() };
             let is_relative = !text.starts_with(['/', '~', UNKNOWN]);
             let below_roots = roots
                 .iter()
                 .filter(|_| is_relative)
-                .map(|root| root.join(&text, self.syntax(word.expands)));
+                .map(|root| root.join(&text, self.pattern_syntax(word.expands)));
             // An unknown text may be empty, or an absolute path.
             let begins = text.starts_with(UNKNOWN) && word.expands;
             let root = PathPattern::of_folder("/".as_ref());
             let after = text.split_once('/').map_or("", |(_, rest)| rest);
             let absolute = [&*text, after].into_iter().filter(|text| begins && text.contains('/'));
             let mut places = below_roots
-                .chain(absolute.map(|text| root.join(text, self.syntax(true))))
+                .chain(absolute.map(|text| root.join(text, self.pattern_syntax(true))))
                 .chain(resolved.iter().map(|name| name.path.clone()));
             if places.any(|path| is_process_path(&path, usage.program)) {
                 self.add_reason(RiskReason::new("risk-names-process").with_subject("name", name));
@@ -185,7 +188,7 @@ impl RiskFinder<'_> {
         if !is_named || is_shown && !is_folder_known {
             return;
         }
-        if let Some(path) = path.literal() {
+        if let Some(path) = path.to_path_if_literal() {
             let list: fn(&mut Risks) -> &mut Vec<_> =
                 if is_shown { |found| &mut found.reads } else { |found| &mut found.mentions };
             return self.add_path(list, path);
@@ -199,7 +202,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    fn syntax(&self, expands: bool) -> PatternSyntax {
+    fn pattern_syntax(&self, expands: bool) -> PatternSyntax {
         PatternSyntax { expands, matches_dot: self.matches_dot }
     }
 
@@ -224,7 +227,7 @@ impl RiskFinder<'_> {
         let home = self.context.home.zip(after("~").or_else(|| after("$HOME")));
         let here = after("$PWD").filter(|_| self.is_pwd_known);
         let rest = home.map_or_else(|| here.unwrap_or(text), |(_, rest)| rest);
-        let marked = if expands { mark_unknown_texts(rest) } else { rest.to_owned() };
+        let marked = if expands { mark_variables_as_unknown(rest) } else { rest.to_owned() };
         // The home directory of another user.
         let marked = match marked.strip_prefix('~').filter(|_| expands) {
             Some(user) => user
@@ -233,7 +236,7 @@ impl RiskFinder<'_> {
             None => marked,
         };
         let name = |base: PathPattern, text: &str, is_folder_known| {
-            let path = base.join(text, self.syntax(expands));
+            let path = base.join(text, self.pattern_syntax(expands));
             let is_named = !path.is_unknown_within(&base);
             ResolvedName { path, is_folder_known, is_named }
         };
@@ -330,7 +333,7 @@ fn is_process_path(path: &PathPattern, program: &str) -> bool {
     }
     match rest {
         [] => !LISTING_PROGRAMS.contains(&program),
-        [name] => !name.literal().is_some_and(|name| HARMLESS_PROC_FILES.contains(&name)),
+        [name] => !name.as_str_if_literal().is_some_and(|name| HARMLESS_PROC_FILES.contains(&name)),
         _ => true,
     }
 }

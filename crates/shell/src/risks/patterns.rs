@@ -37,7 +37,7 @@ impl PathPattern {
 
     /// Returns the path with `*` for the unknown texts.
     #[must_use]
-    pub fn to_path(&self) -> PathBuf {
+    pub fn to_wildcard_path(&self) -> PathBuf {
         let names = self.names.iter().map(|name| Path::new(&name.text));
         Path::new("/").join(names.collect::<PathBuf>())
     }
@@ -53,9 +53,9 @@ impl PathPattern {
     }
 
     /// Returns the path if all of its names are known.
-    pub(super) fn literal(&self) -> Option<PathBuf> {
+    pub(super) fn to_path_if_literal(&self) -> Option<PathBuf> {
         let is_literal = |name: &NamePattern| name.kind == NameKind::Literal;
-        self.names.iter().all(is_literal).then(|| self.to_path())
+        self.names.iter().all(is_literal).then(|| self.to_wildcard_path())
     }
 
     /// Returns whether no name of the path is known, except the names of the folder `above`.
@@ -105,7 +105,7 @@ pub(super) struct PatternSyntax {
 impl NamePattern {
     /// Returns the name if it is known.
     #[must_use]
-    pub fn literal(&self) -> Option<&str> {
+    pub fn as_str_if_literal(&self) -> Option<&str> {
         (self.kind == NameKind::Literal).then_some(&*self.text)
     }
 
@@ -156,7 +156,7 @@ impl NamePattern {
 pub(super) const UNKNOWN: char = '\u{1}';
 
 /// Replaces variables and substitutions in the text of a word by [`UNKNOWN`].
-pub(super) fn mark_unknown_texts(text: &str) -> String {
+pub(super) fn mark_variables_as_unknown(text: &str) -> String {
     let mut marked = String::new();
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
@@ -193,7 +193,7 @@ pub(super) fn expand_braces(text: &str) -> Option<Vec<String>> {
             expanded.push(text);
             continue;
         };
-        match split_braces(&text[open + 1..]) {
+        match split_brace_alternatives(&text[open + 1..]) {
             Some((parts, after)) => {
                 let (before, after) = (&text[..open], &text[open + 1 + after..]);
                 let word = |part: &str| (format!("{before}{part}{after}"), open);
@@ -210,7 +210,7 @@ pub(super) fn expand_braces(text: &str) -> Option<Vec<String>> {
 
 /// Splits the text after a `{` into the alternatives. Returns them and the number of bytes up to
 /// the end of the braces, or `None` if a shell does not expand the braces.
-fn split_braces(text: &str) -> Option<(Vec<&str>, usize)> {
+fn split_brace_alternatives(text: &str) -> Option<(Vec<&str>, usize)> {
     let (mut depth, mut parts, mut begin) = (0, Vec::new(), 0);
     for (at, letter) in text.char_indices() {
         match letter {
@@ -294,7 +294,9 @@ fn pattern_letters(pattern: &str) -> Vec<PatternLetter> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PathPattern, PatternSyntax, expand_braces, mark_unknown_texts, matches_pattern};
+    use super::{
+        PathPattern, PatternSyntax, expand_braces, mark_variables_as_unknown, matches_pattern,
+    };
     use pretty_assertions::assert_eq;
     use std::path::Path;
 
@@ -353,7 +355,7 @@ mod tests {
             ("home/a/../state", true),
         ] {
             let syntax = PatternSyntax { expands: true, matches_dot: false };
-            let text = mark_unknown_texts(text);
+            let text = mark_variables_as_unknown(text);
             let pattern = PathPattern::of_folder(Path::new("/")).join(&text, syntax);
             assert_eq!(pattern.may_be_within(Path::new("/home/state")), expected, "{text}");
         }

@@ -16,13 +16,13 @@ pub(super) fn only_reads(words: &[ShellWord]) -> bool {
     };
     match name {
         _ if never_writes(name) => true,
-        "find" => split_find(args).is_some_and(|(tests, runs)| {
-            runs.into_iter().all(only_reads) && understands(program, tests)
+        "find" => split_find_tests_and_commands(args).is_some_and(|(tests, runs)| {
+            runs.into_iter().all(only_reads) && only_reads_by_program_table(program, tests)
         }),
-        "git" => understands(program, skip_git_options(args)),
+        "git" => only_reads_by_program_table(program, skip_harmless_git_options(args)),
         _ => match wrapped_command(name, args) {
             Some(command) => wrapped_only_reads(&command),
-            None => understands(program, args),
+            None => only_reads_by_program_table(program, args),
         },
     }
 }
@@ -43,7 +43,9 @@ fn wrapped_only_reads(command: &WrappedCommand<'_>) -> bool {
 
 /// Splits the arguments of `find` into the tests, and the commands that it runs for the files.
 /// Returns `None` if the end of a command is missing.
-fn split_find(args: &[ShellWord]) -> Option<(Vec<&ShellWord>, Vec<&[ShellWord]>)> {
+fn split_find_tests_and_commands(
+    args: &[ShellWord],
+) -> Option<(Vec<&ShellWord>, Vec<&[ShellWord]>)> {
     let (mut tests, mut runs, mut rest) = (Vec::new(), Vec::new(), args);
     while let Some((word, after)) = rest.split_first() {
         rest = after;
@@ -59,17 +61,20 @@ fn split_find(args: &[ShellWord]) -> Option<(Vec<&ShellWord>, Vec<&[ShellWord]>)
 }
 
 /// Returns the words after the options of git that do not change the effect of the subcommand.
-fn skip_git_options(args: &[ShellWord]) -> &[ShellWord] {
+fn skip_harmless_git_options(args: &[ShellWord]) -> &[ShellWord] {
     match args {
-        [option, rest @ ..] if option.text == "--no-pager" => skip_git_options(rest),
+        [option, rest @ ..] if option.text == "--no-pager" => skip_harmless_git_options(rest),
         [option, folder, rest @ ..] if option.text == "-C" && !folder.text.starts_with('-') => {
-            skip_git_options(rest)
+            skip_harmless_git_options(rest)
         }
         _ => args,
     }
 }
 
-fn understands<'w>(program: &ShellWord, args: impl IntoIterator<Item = &'w ShellWord>) -> bool {
+fn only_reads_by_program_table<'w>(
+    program: &ShellWord,
+    args: impl IntoIterator<Item = &'w ShellWord>,
+) -> bool {
     // The value of a variable may be an option. The table does not contain this text.
     let text = |word: &'w ShellWord| match word.expands && word.text.starts_with(['$', '`', '{']) {
         true if word.text != "{}" => "-\u{1}".to_owned(),

@@ -30,7 +30,7 @@ pub(super) enum FindChange {
 }
 
 /// Returns the folders in which `find` searches, and the change of the files that it finds.
-pub(super) fn files_changed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, FindChange) {
+pub(super) fn folders_and_change_of_find(args: &[ShellWord]) -> (Vec<ShellWord>, FindChange) {
     let commands = split_exec_commands(args);
     let is_harmless = |words: &&[ShellWord]| {
         let name = words.first().map(program_name);
@@ -39,7 +39,7 @@ pub(super) fn files_changed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, Find
         is_text || only_reads(words)
     };
     let change = if args.iter().any(|word| word.text == "-delete")
-        || commands.iter().any(|words| command_removes_files(words))
+        || commands.iter().any(|words| may_remove_or_move_files(words))
     {
         FindChange::Removes(extent_of_find(args))
     } else if commands.iter().all(is_harmless) {
@@ -59,18 +59,18 @@ pub(super) fn files_changed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, Find
 }
 
 /// Returns whether a command removes or moves the files that its operands name.
-pub(super) fn command_removes_files(words: &[ShellWord]) -> bool {
+pub(super) fn may_remove_or_move_files(words: &[ShellWord]) -> bool {
     let Some((program, args)) = words.split_first() else { return false };
     let name = program_name(program);
     let in_code = |word: &ShellWord| {
         let is_end = |letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '-';
-        word.text.split(is_end).any(removes_files)
+        word.text.split(is_end).any(is_removing_or_moving_program)
     };
-    removes_files(&name) || wraps_commands(&name) && args.iter().any(in_code)
+    is_removing_or_moving_program(&name) || wraps_commands(&name) && args.iter().any(in_code)
 }
 
 /// Returns whether a program removes or moves the files that its operands name.
-pub(super) fn removes_files(name: &str) -> bool {
+pub(super) fn is_removing_or_moving_program(name: &str) -> bool {
     matches!(name, "mv" | "rm" | "rmdir" | "shred" | "srm" | "trash" | "truncate" | "unlink")
 }
 
@@ -97,7 +97,7 @@ pub(super) fn files_moved_by_mv(args: &[ShellWord]) -> Vec<ShellWord> {
                 break;
             }
             Some(letters) if letters.starts_with('-') => {
-                if is_long_option(&word.text, "--target-directory", "--t") {
+                if is_option_or_abbreviation(&word.text, "--target-directory", "--t") {
                     has_target = true;
                     let takes_next = !word.text.contains('=');
                     rest = &rest[usize::from(takes_next && !rest.is_empty())..];
@@ -123,7 +123,7 @@ pub(super) fn files_moved_by_mv(args: &[ShellWord]) -> Vec<ShellWord> {
 
 /// Returns whether a word is a long option or an abbreviation of it. `shortest` is the shortest
 /// abbreviation.
-fn is_long_option(word: &str, option: &str, shortest: &str) -> bool {
+fn is_option_or_abbreviation(word: &str, option: &str, shortest: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
     option.starts_with(name) && name.starts_with(shortest)
 }

@@ -37,15 +37,15 @@ fn may_match(name: &str, other: &str, word: &ShellWord) -> bool {
 
 /// Returns the variable that an assignment sets, if it may change the behaviour of programs. A name
 /// of only lower-case letters and digits is harmless, because programs ignore such variables.
-pub(super) fn risky_variable(word: &ShellWord) -> Option<&str> {
+pub(super) fn risky_variable_in_assignment(word: &ShellWord) -> Option<&str> {
     let (name, value) = word.text.split_once('=')?;
     let name = name.trim_end_matches('+');
     let name = name.split('[').next().unwrap_or(name);
-    (!HARMLESS_ASSIGNMENTS.contains(&(name, value)) && is_risky_name(name)).then_some(name)
+    (!HARMLESS_ASSIGNMENTS.contains(&(name, value)) && is_risky_variable_name(name)).then_some(name)
 }
 
 /// Returns whether a variable with this name may change the behaviour of programs.
-pub(super) fn is_risky_name(name: &str) -> bool {
+pub(super) fn is_risky_variable_name(name: &str) -> bool {
     let is_own = name.bytes().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
     !is_own && !HARMLESS_VARIABLES.contains(&name) && !name.starts_with("LC_")
 }

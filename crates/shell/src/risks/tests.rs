@@ -80,7 +80,11 @@ fn a_name_is_only_read_if_each_word_of_the_command_is_understood() {
 
 /// Returns the patterns of the files that a line may change.
 fn mention_patterns(line: &str) -> Vec<String> {
-    find(line).mention_patterns.iter().map(|path| path.to_path().display().to_string()).collect()
+    find(line)
+        .mention_patterns
+        .iter()
+        .map(|path| path.to_wildcard_path().display().to_string())
+        .collect()
 }
 
 fn has_reason(line: &str, key: &str) -> bool {

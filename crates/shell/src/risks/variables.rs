@@ -10,9 +10,9 @@ impl RiskFinder<'_> {
         let SimpleCommand { assignments: sets, words, .. } = command;
         let by_programs = begins.iter().filter_map(|begin| {
             let (program, args) = words.get(*begin..)?.split_first()?;
-            variable_set_by(&program_name(program), args)
+            risky_variable_set_by_program(&program_name(program), args)
         });
-        let assigned = sets.iter().find_map(tables::risky_variable);
+        let assigned = sets.iter().find_map(tables::risky_variable_in_assignment);
         if let Some(variable) = assigned.into_iter().chain(by_programs).next() {
             self.add_reason(
                 RiskReason::new("risk-sets-variable").with_subject("variable", variable),
@@ -29,19 +29,20 @@ impl RiskFinder<'_> {
 }
 
 /// Returns a variable that a program sets or removes, if this may change the behaviour of programs.
-fn variable_set_by<'w>(program: &str, args: &'w [ShellWord]) -> Option<&'w str> {
+fn risky_variable_set_by_program<'w>(program: &str, args: &'w [ShellWord]) -> Option<&'w str> {
     let after = |option: &str, args: &'w [ShellWord]| {
         let at = args.iter().position(|word| word.text == option)?;
         args.get(at + 1)
     };
-    let name = |word: &'w ShellWord| tables::is_risky_name(&word.text).then_some(&*word.text);
+    let name =
+        |word: &'w ShellWord| tables::is_risky_variable_name(&word.text).then_some(&*word.text);
     let mut operands = args.iter().filter(|word| !word.text.starts_with('-'));
     match program {
         "env" => {
             let attached = |word: &'w ShellWord| {
                 let name =
                     word.text.strip_prefix("-u").or_else(|| word.text.strip_prefix("--unset="));
-                name.filter(|name| !name.is_empty() && tables::is_risky_name(name))
+                name.filter(|name| !name.is_empty() && tables::is_risky_variable_name(name))
             };
             let all = |word: &&ShellWord| {
                 let is_long = word.text.starts_with("--i");
@@ -51,7 +52,7 @@ fn variable_set_by<'w>(program: &str, args: &'w [ShellWord]) -> Option<&'w str> 
             let separate = ["-u", "--unset"].iter().find_map(|option| after(option, args));
             let assigned = |word: &'w ShellWord| {
                 let is_option = word.text.starts_with('-');
-                if is_option { attached(word) } else { tables::risky_variable(word) }
+                if is_option { attached(word) } else { tables::risky_variable_in_assignment(word) }
             };
             args.iter()
                 .find_map(assigned)
@@ -63,7 +64,9 @@ fn variable_set_by<'w>(program: &str, args: &'w [ShellWord]) -> Option<&'w str> 
                 let is_unknown = word.expands && !word.text.contains('=');
                 is_unknown.then_some(&*word.text)
             };
-            args.iter().find_map(|word| tables::risky_variable(word).or_else(|| unknown(word)))
+            args.iter().find_map(|word| {
+                tables::risky_variable_in_assignment(word).or_else(|| unknown(word))
+            })
         }
         "for" | "select" => operands.next().and_then(name),
         "getopts" => operands.nth(1).and_then(name),

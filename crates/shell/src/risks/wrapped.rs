@@ -116,7 +116,7 @@ pub(super) fn wrapped_command<'w>(name: &str, args: &'w [ShellWord]) -> Option<W
         }
         let (takes_next, replaced) = match letters.starts_with('-') {
             true => options.read_long_option(&option.text)?,
-            false => options.read_letters(letters)?,
+            false => options.read_short_options(letters)?,
         };
         let value = if takes_next { Some(&*rest.first()?.text) } else { None };
         rest = &rest[usize::from(takes_next)..];
@@ -137,7 +137,7 @@ pub(super) fn wrapped_command<'w>(name: &str, args: &'w [ShellWord]) -> Option<W
 impl WrapperOptions {
     /// Returns whether the value is the next word, and the text that the option makes the program
     /// replace; this text is empty if it is the next word or the default.
-    fn read_letters<'o>(&self, letters: &'o str) -> Option<(bool, Option<&'o str>)> {
+    fn read_short_options<'o>(&self, letters: &'o str) -> Option<(bool, Option<&'o str>)> {
         for (at, letter) in letters.char_indices() {
             let attached = &letters[at + letter.len_utf8()..];
             if self.values.contains(letter) {

@@ -9,7 +9,7 @@ use acp_types::schema::v1::SessionId;
 
 use crate::error::SessionStoreError;
 use crate::record::{RecordStream, SessionChange, SessionRecord, StoredRecord};
-use crate::session::{NewSession, SessionFilter, SessionFolder};
+use crate::session::{NewSession, SessionCwdPaths, SessionFilter};
 use crate::store::{OpenSession, SessionStore};
 
 /// A description of how a store breaks a rule.
@@ -75,7 +75,7 @@ impl<'a> StoreRuleBench<'a> {
         let mut load = self.store.begin_load(&session_id(session), stream, budget)?;
         let mut records = Vec::new();
         loop {
-            let page = self.store.next_page(&mut load)?;
+            let page = self.store.load_next_records(&mut load)?;
             if page.is_empty() {
                 return Ok(records);
             }
@@ -99,11 +99,14 @@ pub(super) fn session_id(session: &str) -> SessionId {
 
 /// A session in `/project`, which is a link to `/real/project`.
 pub(super) fn new_session(session: &str) -> NewSession {
-    NewSession { id: session_id(session), folder: session_folder("/project", "/real/project") }
+    NewSession {
+        id: session_id(session),
+        folder: session_folder_from_paths("/project", "/real/project"),
+    }
 }
 
-pub(super) fn session_folder(cwd: &str, canonical: &str) -> SessionFolder {
-    SessionFolder { cwd: cwd.into(), canonical: canonical.into() }
+pub(super) fn session_folder_from_paths(cwd: &str, canonical: &str) -> SessionCwdPaths {
+    SessionCwdPaths { cwd: cwd.into(), canonical: canonical.into() }
 }
 
 /// Returns the time `seconds` seconds after a fixed start time.

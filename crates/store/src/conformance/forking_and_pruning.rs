@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bench::{
     CheckResult, StoreRuleBench, append_change, ensure, ensure_equal, new_session, part_change,
-    prompt_change, record_with_brief, refused, session_folder, session_id, text_record,
+    prompt_change, record_with_brief, refused, session_folder_from_paths, session_id, text_record,
     time_after_start,
 };
 use super::rules;
@@ -13,7 +13,7 @@ use crate::error::SessionStoreError::{
 };
 use crate::limits::MAX_PRUNED;
 use crate::record::{AttachmentId, RecordStream, SessionChange, SessionRecord};
-use crate::retention::{PruneOutcome, RetentionPolicy};
+use crate::retention::{PruneCompletion, RetentionPolicy};
 use crate::session::{NewSession, SessionFilter};
 
 rules![
@@ -44,7 +44,8 @@ fn a_fork_has_all_data_of_its_parent(bench: &StoreRuleBench<'_>) -> CheckResult 
         prompt_change("second"),
     ];
     parent.write(&changes, time_after_start(2))?;
-    let into = NewSession { id: session_id("b"), folder: session_folder("/b", "/real/b") };
+    let into =
+        NewSession { id: session_id("b"), folder: session_folder_from_paths("/b", "/real/b") };
     // The parent session is open during the fork, as if another process had opened it.
     let fork = bench.open_again().fork(&session_id("a"), &into, None, time_after_start(3))?;
     ensure_equal(fork.id(), &session_id("b"))?;
@@ -153,7 +154,7 @@ fn sessions_are_pruned_by_age(bench: &StoreRuleBench<'_>) -> CheckResult {
     let pruned = bench.store.prune(&retention_of_seconds(50), time_after_start(100))?;
     ensure_equal(
         &(pruned.sessions, pruned.outcome),
-        &(vec![session_id("older"), session_id("old")], PruneOutcome::Done),
+        &(vec![session_id("older"), session_id("old")], PruneCompletion::Done),
     )?;
     ensure_equal(&bench.listed_ids(&SessionFilter::default())?, &["future", "new"])
 }
@@ -173,7 +174,7 @@ fn sessions_are_pruned_by_bytes_oldest_first(bench: &StoreRuleBench<'_>) -> Chec
     let pruned = bench.store.prune(&retention, time_after_start(5))?;
     ensure_equal(
         &(pruned.sessions, pruned.outcome),
-        &(vec![session_id("a"), session_id("b")], PruneOutcome::Done),
+        &(vec![session_id("a"), session_id("b")], PruneCompletion::Done),
     )?;
     ensure_equal(&pruned.bytes, &(2 * bytes))?;
     ensure_equal(&bench.listed_ids(&SessionFilter::default())?, &["d", "c"])
@@ -184,10 +185,16 @@ fn an_open_session_is_never_pruned(bench: &StoreRuleBench<'_>) -> CheckResult {
     drop(bench.create_session("b", time_after_start(2))?);
     let all = RetentionPolicy { max_bytes: Some(0), ..retention_of_seconds(0) };
     let pruned = bench.open_again().prune(&all, time_after_start(100))?;
-    ensure_equal(&(pruned.sessions, pruned.outcome), &(vec![session_id("b")], PruneOutcome::Held))?;
+    ensure_equal(
+        &(pruned.sessions, pruned.outcome),
+        &(vec![session_id("b")], PruneCompletion::Held),
+    )?;
     drop(held);
     let pruned = bench.store.prune(&all, time_after_start(100))?;
-    ensure_equal(&(pruned.sessions, pruned.outcome), &(vec![session_id("a")], PruneOutcome::Done))
+    ensure_equal(
+        &(pruned.sessions, pruned.outcome),
+        &(vec![session_id("a")], PruneCompletion::Done),
+    )
 }
 
 fn sessions_without_prompts_are_pruned_at_any_age(bench: &StoreRuleBench<'_>) -> CheckResult {
@@ -211,10 +218,10 @@ fn a_call_prunes_at_most_the_maximum_number_of_sessions(bench: &StoreRuleBench<'
         drop(bench.create_session(&format!("s{number:03}"), time_after_start(1))?);
     }
     let pruned = bench.store.prune(&retention_of_seconds(1), time_after_start(100))?;
-    ensure_equal(&(pruned.sessions.len(), pruned.outcome), &(MAX_PRUNED, PruneOutcome::More))?;
+    ensure_equal(&(pruned.sessions.len(), pruned.outcome), &(MAX_PRUNED, PruneCompletion::More))?;
     let pruned = bench.store.prune(&retention_of_seconds(1), time_after_start(100))?;
     ensure_equal(
         &(pruned.sessions, pruned.outcome),
-        &(vec![session_id(&format!("s{MAX_PRUNED:03}"))], PruneOutcome::Done),
+        &(vec![session_id(&format!("s{MAX_PRUNED:03}"))], PruneCompletion::Done),
     )
 }

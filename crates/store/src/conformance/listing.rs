@@ -2,7 +2,8 @@
 
 use super::bench::{
     CheckResult, StoreRuleBench, append_change, ensure, ensure_equal, new_session, prompt_change,
-    record_with_brief, refused, session_folder, session_id, text_record, time_after_start,
+    record_with_brief, refused, session_folder_from_paths, session_id, text_record,
+    time_after_start,
 };
 use super::rules;
 use crate::error::SessionStoreError::Invalid;
@@ -74,7 +75,10 @@ fn an_invalid_cursor_is_refused(bench: &StoreRuleBench<'_>) -> CheckResult {
 fn sessions_are_found_by_either_path_of_their_folder(bench: &StoreRuleBench<'_>) -> CheckResult {
     let folders = [("a", "/link", "/real"), ("b", "/real", "/real"), ("c", "/other", "/other")];
     for (number, (session, cwd, canonical)) in folders.into_iter().enumerate() {
-        let new = NewSession { id: session_id(session), folder: session_folder(cwd, canonical) };
+        let new = NewSession {
+            id: session_id(session),
+            folder: session_folder_from_paths(cwd, canonical),
+        };
         drop(bench.store.create(&new, &[prompt_change("x")], time_after_start(number as u64))?);
     }
     for (cwd, expected) in [("/link", &["a"][..]), ("/real", &["b", "a"]), ("/", &[])] {
@@ -89,7 +93,8 @@ fn sessions_are_found_by_either_path_of_their_folder(bench: &StoreRuleBench<'_>)
 fn a_folder_is_found_however_its_path_is_spelled(bench: &StoreRuleBench<'_>) -> CheckResult {
     let spellings = ["/link", "/link/", "/x/../link/."];
     for (session, cwd) in ["a", "b", "c"].into_iter().zip(spellings) {
-        let new = NewSession { id: session_id(session), folder: session_folder(cwd, "/real") };
+        let new =
+            NewSession { id: session_id(session), folder: session_folder_from_paths(cwd, "/real") };
         drop(bench.store.create(&new, &[prompt_change("needle")], time_after_start(1))?);
         ensure_equal(&bench.store.summary(&new.id)?.folder, &Some(new.folder))?;
     }
@@ -185,7 +190,8 @@ fn hits_are_ordered_by_newest_session_and_then_by_newest_record(
 }
 
 fn hits_can_be_limited_to_one_folder_and_a_number(bench: &StoreRuleBench<'_>) -> CheckResult {
-    let elsewhere = NewSession { id: session_id("b"), folder: session_folder("/b", "/real/b") };
+    let elsewhere =
+        NewSession { id: session_id("b"), folder: session_folder_from_paths("/b", "/real/b") };
     drop(bench.store.create(&elsewhere, &[prompt_change("needle")], time_after_start(1))?);
     let mut session = bench.create_session("a", time_after_start(2))?;
     session.write(&vec![append_change("needle"); MAX_HITS + 1], time_after_start(2))?;

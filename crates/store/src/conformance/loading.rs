@@ -85,7 +85,7 @@ fn a_load_has_pages_within_their_limits(bench: &StoreRuleBench<'_>) -> CheckResu
     let mut load = bench.store.begin_load(&session_id("a"), RecordStream::Client, 0)?;
     let mut all = Vec::new();
     loop {
-        let page = bench.store.next_page(&mut load)?;
+        let page = bench.store.load_next_records(&mut load)?;
         let bytes: usize = page.iter().map(|record| record.json.len()).sum();
         let last = page.last().map_or(0, |record| record.json.len());
         ensure(page.len() <= MAX_PAGE_RECORDS, "a page has too many records")?;
@@ -98,7 +98,7 @@ fn a_load_has_pages_within_their_limits(bench: &StoreRuleBench<'_>) -> CheckResu
     ensure_equal(&all.len(), &(1 + many + 4))?;
     let expected: Vec<_> = (0..many).map(|number| number.to_string()).collect();
     ensure_equal(&all.get(1..=many), &Some(&expected[..]))?;
-    ensure(bench.store.next_page(&mut load)?.is_empty(), "there is a page behind the end")?;
+    ensure(bench.store.load_next_records(&mut load)?.is_empty(), "there is a page behind the end")?;
     ensure_equal(&load.damaged, &0)
 }
 
@@ -106,8 +106,8 @@ fn later_writes_are_not_part_of_a_load(bench: &StoreRuleBench<'_>) -> CheckResul
     let mut session = bench.create_session("a", time_after_start(1))?;
     let mut load = bench.store.begin_load(&session_id("a"), RecordStream::Client, 0)?;
     session.write(&[append_change("later")], time_after_start(2))?;
-    ensure_equal(&bench.store.next_page(&mut load)?.len(), &1)?;
-    ensure(bench.store.next_page(&mut load)?.is_empty(), "a later record is loaded")
+    ensure_equal(&bench.store.load_next_records(&mut load)?.len(), &1)?;
+    ensure(bench.store.load_next_records(&mut load)?.is_empty(), "a later record is loaded")
 }
 
 fn a_load_begins_at_the_newest_record_that_starts_the_stream(
@@ -135,7 +135,7 @@ fn a_load_of_a_removed_session_ends_with_an_error(bench: &StoreRuleBench<'_>) ->
     drop(bench.create_session("a", time_after_start(1))?);
     let mut load = bench.store.begin_load(&session_id("a"), RecordStream::Client, 0)?;
     bench.store.delete(&session_id("a"))?;
-    refused!(bench.store.next_page(&mut load), UnknownSession(_))
+    refused!(bench.store.load_next_records(&mut load), UnknownSession(_))
 }
 
 /// Returns a record with attachments.

@@ -2,7 +2,7 @@
 
 use super::bench::{
     CheckResult, StoreRuleBench, append_change, ensure, ensure_equal, new_session, part_change,
-    prompt_change, refused, session_folder, session_id, text_record, time_after_start,
+    prompt_change, refused, session_folder_from_paths, session_id, text_record, time_after_start,
 };
 use super::rules;
 use crate::error::SessionStoreError::{
@@ -155,7 +155,7 @@ fn values_beyond_their_limit_are_refused(bench: &StoreRuleBench<'_>) -> CheckRes
         SessionChange::Append(text_record("x").with_subject(long(limits::MAX_SUBJECT_BYTES + 1))),
         part_change(&long(limits::MAX_NAME_BYTES + 1), Some("1")),
         part_change("p", Some(&long(limits::MAX_PART_BYTES + 1))),
-        SessionChange::Move(session_folder(&long(1 << 20), "/")),
+        SessionChange::Move(session_folder_from_paths(&long(1 << 20), "/")),
     ] {
         refused!(session.write(&[change], time_after_start(2)), TooLarge { .. })?;
     }
@@ -353,7 +353,7 @@ fn only_records_change_the_update_time_and_never_to_an_earlier_time(
     let beside = [
         SessionChange::Title("t".to_owned()),
         part_change("p", Some("1")),
-        SessionChange::Move(session_folder("/b", "/b")),
+        SessionChange::Move(session_folder_from_paths("/b", "/b")),
     ];
     session.write(&beside, time_after_start(20))?;
     ensure_equal(&updated()?, &time_after_start(10))?;
@@ -368,11 +368,11 @@ fn only_records_change_the_update_time_and_never_to_an_earlier_time(
 fn a_session_moves_to_another_folder(bench: &StoreRuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(
-        &[SessionChange::Move(session_folder("/elsewhere", "/elsewhere"))],
+        &[SessionChange::Move(session_folder_from_paths("/elsewhere", "/elsewhere"))],
         time_after_start(2),
     )?;
     let summary = bench.store.summary(&session_id("a"))?;
-    ensure_equal(&summary.folder, &Some(session_folder("/elsewhere", "/elsewhere")))?;
+    ensure_equal(&summary.folder, &Some(session_folder_from_paths("/elsewhere", "/elsewhere")))?;
     let of = |cwd: &str| SessionFilter { cwd: Some(cwd.into()), ..SessionFilter::default() };
     ensure_equal(&bench.listed_ids(&of("/elsewhere"))?, &["a"])?;
     ensure(bench.listed_ids(&of("/project"))?.is_empty(), "it is listed in its old folder")

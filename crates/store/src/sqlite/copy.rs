@@ -15,7 +15,7 @@ use crate::session::{NewSession, SessionSummary};
 /// Copies the first prompts of a session into a new session, and returns the key of the new
 /// session. The caller must hold the lock of the new session. A damaged record of a kept prompt
 /// stays damaged in the copy.
-pub(super) fn copy_session(
+pub(super) fn copy_session_up_to_prompt(
     store: &SqliteStoreState,
     from: &SessionId,
     into: &NewSession,
@@ -23,7 +23,8 @@ pub(super) fn copy_session(
     now: u64,
 ) -> Result<i64, SessionStoreError> {
     let key = store.database.run_write_transaction(|transaction| {
-        let writing = SessionWrite::insert_session(transaction, into, Some(&from.0), now)?;
+        let writing =
+            SessionWrite::insert_incomplete_session(transaction, into, Some(&from.0), now)?;
         let key = writing.key;
         writing.update_session_row()?;
         Ok(key)
@@ -121,7 +122,7 @@ impl SessionCopy<'_> {
                 SessionWrite::begin_write(transaction, self.key, &self.into.id, self.now)?;
             for (number, part) in parts.iter().enumerate() {
                 match part {
-                    PartRow::Intact(name, json) => writing.set_part(name, Some(json))?,
+                    PartRow::Intact(name, json) => writing.set_or_remove_part(name, Some(json))?,
                     PartRow::Damaged(name) => {
                         writing.insert_damaged_part(name.as_deref(), number)?;
                     }

@@ -136,7 +136,7 @@ impl SessionDatabase {
     }
 
     fn empty_log(&self) -> Result<(), SessionStoreError> {
-        let emptied = self.checkpoint(1);
+        let emptied = self.checkpoint_if_log_has_pages(1);
         if !matches!(emptied, Ok(true)) {
             self.has_removed_data.store(true, Ordering::Relaxed);
         }
@@ -145,7 +145,7 @@ impl SessionDatabase {
 
     /// Moves a long log into the database, and empties the log.
     pub(super) fn checkpoint_long_log(&self) -> Result<(), SessionStoreError> {
-        self.checkpoint(CHECKPOINT_PAGES).map(drop)
+        self.checkpoint_if_log_has_pages(CHECKPOINT_PAGES).map(drop)
     }
 
     fn sync_log(&self) -> Result<(), SessionStoreError> {
@@ -162,12 +162,12 @@ impl SessionDatabase {
 
     /// Moves the log into the database and empties it, if it has at least `long` pages. Returns
     /// whether the log has fewer than `long` pages now.
-    fn checkpoint(&self, long: i64) -> Result<bool, SessionStoreError> {
-        let moved = self.try_checkpoint(long);
+    fn checkpoint_if_log_has_pages(&self, long: i64) -> Result<bool, SessionStoreError> {
+        let moved = self.checkpoint_on_syncer_connection(long);
         moved.map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    fn try_checkpoint(&self, long: i64) -> Result<bool, TransactionFault> {
+    fn checkpoint_on_syncer_connection(&self, long: i64) -> Result<bool, TransactionFault> {
         let mut syncer = lock_connection(&self.syncer);
         let connection = match &mut *syncer {
             Some(connection) => connection,

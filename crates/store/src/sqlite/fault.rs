@@ -18,7 +18,7 @@ impl TransactionFault {
     pub(super) fn damaged_database(path: &Path, what: &'static str) -> Self {
         Self::Store(SessionStoreError::Damaged {
             path: path.to_owned(),
-            source: error_from_text(what),
+            source: shared_error_from_text(what),
         })
     }
 
@@ -82,6 +82,6 @@ fn is_damage_error(error: &Error) -> bool {
     }
 }
 
-fn error_from_text(what: &'static str) -> Arc<dyn std::error::Error + Send + Sync> {
+fn shared_error_from_text(what: &'static str) -> Arc<dyn std::error::Error + Send + Sync> {
     Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(what))
 }

@@ -8,7 +8,7 @@ use rusqlite::{Error, OptionalExtension as _, Row, ToSql, Transaction, params};
 
 use super::fault::TransactionFault;
 use super::files::LargeContentFolder;
-use super::row::{COLUMNS, RecordRow, row_id, stream_number};
+use super::row::{COLUMNS, RecordRow, record_stream_number, row_id};
 use super::write::{folder_checksum, part_checksum, session_row_id_range};
 use crate::error::SessionStoreError;
 use crate::limits::{MAX_INDEXED_SPELLINGS, MAX_PAGE_PROMPTS, MAX_PARTS};
@@ -16,7 +16,7 @@ use crate::load::{RecordPage, SessionLoadProgress, first_whole_record_number};
 use crate::record::RecordStream;
 use crate::search::{SearchHit, SessionSearch};
 use crate::session::{
-    PromptSummary, SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts,
+    PromptSummary, SessionCwdPaths, SessionFilter, SessionPage, SessionSummary, StoredParts,
 };
 use crate::time::time_from_millis;
 
@@ -47,7 +47,7 @@ pub(super) fn summary(
 }
 
 /// Reads the columns of [`SUMMARY`]. `folder` is the folder in these columns.
-fn to_summary(row: &Row<'_>, folder: SessionFolder) -> Result<SessionSummary, Error> {
+fn to_summary(row: &Row<'_>, folder: SessionCwdPaths) -> Result<SessionSummary, Error> {
     let text = |at| Ok::<_, Error>(row.get_ref(at)?.as_str()?);
     let (id, cwd, canonical) = (text(0)?, text(1)?, text(2)?);
     let is_intact = row.get_ref(3)?.as_blob()? == folder_checksum(id, cwd, canonical);
@@ -80,7 +80,8 @@ pub(super) fn list(
     let mut keys = vec![(&*newest, general), (&*others, general)];
     let cwd = filter.cwd.as_deref().map(normalise);
     let cwd = cwd.as_deref();
-    let of_folder = cwd.map(|cwd| folder_keys(transaction, cwd)).transpose()?.flatten();
+    let of_folder =
+        cwd.map(|cwd| folder_sessions_statement(transaction, cwd)).transpose()?.flatten();
     let params: Vec<&dyn ToSql>;
     match &of_folder {
         Some((_, names)) if names.is_empty() => keys.clear(),
@@ -97,19 +98,19 @@ pub(super) fn list(
     let read = |key| {
         let found = statement.query_row([key], |row| {
             let folder = to_folder(row, 1)?;
-            is_in(&folder, cwd).then(|| to_summary(row, folder)).transpose()
+            is_folder_selected_by_cwd(&folder, cwd).then(|| to_summary(row, folder)).transpose()
         });
         Ok(found.optional()?.flatten())
     };
-    let found = read_rows(transaction, &keys, filter.page_size() + 1, read)?;
+    let found = read_rows_skipping_damaged(transaction, &keys, filter.page_size() + 1, read)?;
     Ok(SessionPage::from_possibly_too_many(found.rows_unless_all_damaged()?, filter.page_size()))
 }
 
-/// Returns a statement for [`read_rows`] and the statement's parameters after the cursor. The
-/// statement finds the sessions of a normalised folder in two indexes. The parameters are the
-/// spellings of the folder's path that are stored. Returns `None` if an index is damaged, or if
-/// there are too many spellings.
-pub(super) fn folder_keys(
+/// Returns a statement for [`read_rows_skipping_damaged`] and the statement's parameters after the
+/// cursor. The statement finds the sessions of a normalised folder in two indexes. The parameters
+/// are the spellings of the folder's path that are stored. Returns `None` if an index is damaged,
+/// or if there are too many spellings.
+pub(super) fn folder_sessions_statement(
     transaction: &Transaction<'_>,
     cwd: &Path,
 ) -> Result<Option<(String, Vec<String>)>, TransactionFault> {
@@ -153,14 +154,14 @@ fn stored_spellings(
 }
 
 /// Reads a folder, which may be damaged, from two neighbouring columns.
-fn to_folder(row: &Row<'_>, at: usize) -> Result<SessionFolder, Error> {
+fn to_folder(row: &Row<'_>, at: usize) -> Result<SessionCwdPaths, Error> {
     let path = |at| row.get::<_, String>(at).map(|text| unquote_path(&text).into_owned());
-    Ok(SessionFolder { cwd: path(at)?, canonical: path(at + 1)? })
+    Ok(SessionCwdPaths { cwd: path(at)?, canonical: path(at + 1)? })
 }
 
 /// Returns whether a folder has this normalised path.
-fn is_in(folder: &SessionFolder, cwd: Option<&Path>) -> bool {
-    cwd.is_none_or(|cwd| folder.has_normalised_path(cwd))
+fn is_folder_selected_by_cwd(folder: &SessionCwdPaths, cwd: Option<&Path>) -> bool {
+    cwd.is_none_or(|cwd| folder.is_at_normalised_path(cwd))
 }
 
 pub(super) fn prompts(
@@ -182,7 +183,8 @@ pub(super) fn prompts(
         });
         Ok(found.optional()?)
     };
-    read_rows(transaction, &[keys], MAX_PAGE_PROMPTS, read)?.rows_unless_all_damaged()
+    read_rows_skipping_damaged(transaction, &[keys], MAX_PAGE_PROMPTS, read)?
+        .rows_unless_all_damaged()
 }
 
 pub(super) fn parts(
@@ -236,7 +238,8 @@ pub(super) fn part_rows(
             part => Ok(Some(part.ok().flatten().unwrap_or(PartRow::Damaged(None)))),
         }
     };
-    let FoundRows { mut rows, damage, .. } = read_rows(transaction, &keys, MAX_PARTS, read)?;
+    let FoundRows { mut rows, damage, .. } =
+        read_rows_skipping_damaged(transaction, &keys, MAX_PARTS, read)?;
     // If rows could not be read, one damaged part stands for all of them: their number and names
     // are unknown.
     rows.extend(damage.map(|_| PartRow::Damaged(None)));
@@ -253,7 +256,7 @@ pub(super) fn begin_load(
     let sql = "SELECT next FROM session WHERE key = ?1";
     let end = transaction.query_row(sql, [key], |row| row.get::<_, u32>(0))?.into();
     let mut load = SessionLoadProgress::new(session.clone(), stream, end);
-    match find_load_start(transaction, key, stream, budget) {
+    match find_load_and_whole_starts(transaction, key, stream, budget) {
         Ok((next, whole_from)) => (load.next, load.whole_from) = (next, whole_from),
         // An index is damaged, but the records may still be readable.
         Err(fault) if fault.is_damage() => (load.whole_from, load.damaged) = (end, 1),
@@ -264,14 +267,14 @@ pub(super) fn begin_load(
 
 /// Returns the number of the first record of a load, and the number from which on records with a
 /// short form are returned in their whole form.
-fn find_load_start(
+fn find_load_and_whole_starts(
     transaction: &Transaction<'_>,
     key: i64,
     stream: RecordStream,
     budget: u64,
 ) -> Result<(u64, u64), TransactionFault> {
     let (first, last) = session_row_id_range(key);
-    let range = params![first, last, stream_number(stream)];
+    let range = params![first, last, record_stream_number(stream)];
     let start: Option<i64> = transaction
         .prepare_cached(
             "SELECT id FROM record INDEXED BY record_start WHERE starts_stream = 1 \
@@ -294,7 +297,7 @@ fn seq_from_row_id(id: i64) -> u64 {
 }
 
 /// Fills a page with the next records, and skips damaged pages of the database.
-pub(super) fn next_page(
+pub(super) fn load_next_records(
     transaction: &Transaction<'_>,
     files: &LargeContentFolder,
     load: &mut SessionLoadProgress,
@@ -306,7 +309,7 @@ pub(super) fn next_page(
             Ok(()) => {}
             Err(fault) if fault.is_damage() => {
                 load.damaged += 1;
-                load.next = find_next_readable(transaction, key, load)?;
+                load.next = find_next_readable_record(transaction, key, load)?;
             }
             Err(fault) => return Err(fault),
         }
@@ -330,7 +333,7 @@ fn fill_page(
     let mut rows = statement.query(params![
         row_id(key, load.next),
         row_id(key, load.end - 1),
-        stream_number(load.stream),
+        record_stream_number(load.stream),
         row_id(key, load.whole_from.min(u64::from(u32::MAX))),
     ])?;
     while let Some(row) = rows.next()? {
@@ -354,7 +357,7 @@ fn fill_page(
 /// Returns the number of the next readable record after a damaged record. Returns the end of the
 /// load if no later record is readable. Neighbouring records share a database page, so the next
 /// records are probably damaged too. The search therefore uses growing steps.
-fn find_next_readable(
+fn find_next_readable_record(
     transaction: &Transaction<'_>,
     key: i64,
     load: &SessionLoadProgress,
@@ -410,7 +413,7 @@ pub(super) fn search(
     let mut statement = transaction.prepare_cached(sql)?;
     let read = |id| {
         let found = statement.query_row([id], |row| {
-            if !is_in(&to_folder(row, 0)?, cwd.as_deref()) {
+            if !is_folder_selected_by_cwd(&to_folder(row, 0)?, cwd.as_deref()) {
                 return Ok(None);
             }
             let session = SessionId::new(row.get::<_, String>(2)?);
@@ -421,7 +424,8 @@ pub(super) fn search(
         });
         Ok(found.optional()?.flatten())
     };
-    read_rows(transaction, &[keys], search.max_hits(), read)?.rows_unless_all_damaged()
+    read_rows_skipping_damaged(transaction, &[keys], search.max_hits(), read)?
+        .rows_unless_all_damaged()
 }
 
 /// Rows that were read one by one, and a fault of rows that could not be read.
@@ -450,7 +454,7 @@ impl<T> FoundRows<T> {
 /// statement in `keys` finds the keys of the rows, in the order of the rows. If an index that a
 /// statement uses is damaged, the next statement is tried. `read` returns `None` for a row that is
 /// skipped.
-fn read_rows<T>(
+fn read_rows_skipping_damaged<T>(
     transaction: &Transaction<'_>,
     keys: &[(&str, &[&dyn ToSql])],
     max: usize,
@@ -459,7 +463,7 @@ fn read_rows<T>(
     let mut found = FoundRows::new();
     for (sql, params) in keys {
         found = FoundRows::new();
-        match read_rows_by_keys(transaction, sql, params, max, &mut read, &mut found) {
+        match read_rows_for_key_query(transaction, sql, params, max, &mut read, &mut found) {
             Err(fault) if fault.is_damage() => found.damage = Some(fault),
             Err(fault) => return Err(fault),
             Ok(()) => break,
@@ -468,7 +472,7 @@ fn read_rows<T>(
     Ok(found)
 }
 
-fn read_rows_by_keys<T>(
+fn read_rows_for_key_query<T>(
     transaction: &Transaction<'_>,
     keys: &str,
     params: &[&dyn ToSql],

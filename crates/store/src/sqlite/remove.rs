@@ -14,7 +14,7 @@ use super::files::free_disk_bytes;
 use super::write::session_row_id_range;
 use crate::error::SessionStoreError;
 use crate::limits::{MAX_PRUNED, STEP_RECORDS};
-use crate::retention::{PruneBudget, PruneOutcome, PruneReport, RetentionPolicy};
+use crate::retention::{PruneBudget, PruneCompletion, PruneReport, RetentionPolicy};
 use crate::session::is_valid_session_id;
 use crate::time::time_from_millis;
 
@@ -78,18 +78,18 @@ pub(super) fn prune_sessions(
         let next = next_prune_candidates(store, before.as_ref())?;
         if next.is_empty() {
             break if pruning.has_surplus_bytes() {
-                PruneOutcome::Held
+                PruneCompletion::Held
             } else {
-                PruneOutcome::Done
+                PruneCompletion::Done
             };
         }
         for candidate in next {
             let updated = time_from_millis(candidate.updated.cast_unsigned());
             if candidate.is_listed && !pruning.should_prune(updated) {
-                break 'all PruneOutcome::Done;
+                break 'all PruneCompletion::Done;
             }
             if pruned.sessions.len() == MAX_PRUNED {
-                break 'all PruneOutcome::More;
+                break 'all PruneCompletion::More;
             }
             if remove_unless_open_or_changed(store, &candidate)? {
                 pruning.subtract_pruned_bytes(candidate.bytes);
@@ -142,7 +142,7 @@ fn remove_unless_open_or_changed(
     candidate: &PruneCandidate,
 ) -> Result<bool, SessionStoreError> {
     let id = SessionId::new(candidate.id.as_str());
-    let _lock = match store.lock_session_briefly(&id) {
+    let _lock = match store.try_lock_session_without_holder(&id) {
         Ok(lock) => lock,
         Err(SessionStoreError::Held { .. }) => return Ok(false),
         Err(error) => return Err(error),
@@ -171,7 +171,7 @@ fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), Sessi
     for name in named {
         let id = SessionId::new(name.as_str());
         // A process that creates a session takes the session's lock first.
-        let Ok(_lock) = store.lock_session_briefly(&id) else { continue };
+        let Ok(_lock) = store.try_lock_session_without_holder(&id) else { continue };
         let is_stored = store.database.run_read_transaction(|transaction| {
             let sql = "SELECT 1 FROM session WHERE id = ?1";
             Ok(transaction

@@ -47,7 +47,7 @@ impl<'a> RecordRow<'a> {
             prompt,
             begins_prompt,
             at,
-            stream: stream_number(record.stream),
+            stream: record_stream_number(record.stream),
             starts_stream: record.starts_stream,
             kind: Cow::Borrowed(&record.kind),
             version: record.version,
@@ -205,7 +205,7 @@ impl<'a> RecordRow<'a> {
     /// Returns the checksum of the row. The checksum covers the whole JSON by its hash. It does not
     /// cover the search text, because no result depends on the search text alone.
     fn checksum(&self, session: &str) -> [u8; 32] {
-        let mut sum = FieldHasher::new(session);
+        let mut sum = FieldHasher::for_session_id(session);
         let numbers = [
             self.seq,
             u64::from(self.prompt),
@@ -241,7 +241,7 @@ fn is_stored_in_row(record: &SessionRecord) -> bool {
 }
 
 /// Returns the number that represents a stream in the database.
-pub(super) fn stream_number(stream: RecordStream) -> i64 {
+pub(super) fn record_stream_number(stream: RecordStream) -> i64 {
     match stream {
         RecordStream::Client => 0,
         RecordStream::Model => 1,
@@ -258,7 +258,7 @@ pub(super) struct FieldHasher(Sha256);
 
 impl FieldHasher {
     /// Creates a hash whose first field is the id of the session.
-    pub(super) fn new(session: &str) -> Self {
+    pub(super) fn for_session_id(session: &str) -> Self {
         let mut sum = Self(Sha256::new());
         sum.add_field(session.as_bytes());
         sum

@@ -28,7 +28,7 @@ pub(super) fn migrate_to_newest(
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have migrated the database in the meantime.
-    let version = read_version(&transaction, path, steps)?;
+    let version = read_supported_version(&transaction, path, steps)?;
     if version > 0 && version < known {
         back_up_database(path, version)?;
     }
@@ -76,7 +76,7 @@ pub(super) fn refuse_newer_version(path: &Path) -> Result<(), TransactionFault> 
     else {
         return Ok(());
     };
-    match read_version(&connection, path, STEPS) {
+    match read_supported_version(&connection, path, STEPS) {
         Err(TransactionFault::Store(error @ SessionStoreError::Newer { .. })) => {
             Err(TransactionFault::Store(error))
         }
@@ -91,11 +91,11 @@ pub(super) fn committed_version(
     steps: &[&str],
 ) -> Result<i64, TransactionFault> {
     let transaction = connection.transaction()?;
-    read_version(&transaction, path, steps)
+    read_supported_version(&transaction, path, steps)
 }
 
 /// Returns the version of a session database, or 0 if the database is empty.
-fn read_version(
+fn read_supported_version(
     connection: &Connection,
     path: &Path,
     steps: &[&str],

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::record::SessionRecord;
-use crate::session::SessionFolder;
+use crate::session::SessionCwdPaths;
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
@@ -45,7 +45,7 @@ fn id(session: &str) -> SessionId {
 }
 
 fn new(session: &str) -> NewSession {
-    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+    let folder = SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() };
     NewSession { id: id(session), folder }
 }
 
@@ -66,7 +66,7 @@ fn texts(store: &SqliteSessionStore, session: &str) -> (Vec<String>, u64) {
     let mut load = store.begin_load(&id(session), RecordStream::Client, u64::MAX).unwrap();
     let mut texts = Vec::new();
     loop {
-        let page = store.next_page(&mut load).unwrap();
+        let page = store.load_next_records(&mut load).unwrap();
         if page.is_empty() {
             return (texts, load.damaged);
         }
@@ -136,7 +136,7 @@ fn lists_and_searches_of_100_000_sessions_use_their_indexes() {
         assert_eq!(next.sessions.len(), 2);
     }
     let plan = store.0.database.run_read_transaction(|transaction| {
-        let (sql, _) = read::folder_keys(transaction, "/7".as_ref())?.unwrap();
+        let (sql, _) = read::folder_sessions_statement(transaction, "/7".as_ref())?.unwrap();
         let mut statement = transaction.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
         let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
         Ok(steps.collect::<Result<Vec<_>, _>>()?)
@@ -152,7 +152,7 @@ fn lists_and_searches_of_100_000_sessions_use_their_indexes() {
     assert_eq!(plan.unwrap(), merged);
     let retention = RetentionPolicy { max_bytes: Some(9_000_000), ..RetentionPolicy::default() };
     let pruned = store.prune(&retention, NOW).unwrap();
-    assert_eq!((pruned.sessions.len(), pruned.outcome), (256, crate::PruneOutcome::More));
+    assert_eq!((pruned.sessions.len(), pruned.outcome), (256, crate::PruneCompletion::More));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_load_reads_only_the_records_that_it_returns_whole() {
     }
     let mut lengths = Vec::new();
     loop {
-        let page = store.next_page(&mut load).unwrap();
+        let page = store.load_next_records(&mut load).unwrap();
         if page.is_empty() {
             break;
         }
@@ -242,7 +242,10 @@ fn sessions_are_pruned_until_enough_of_the_disk_is_free() {
     drop(create(&store, "closed"));
     let retention = RetentionPolicy { min_free_bytes: u64::MAX, ..RetentionPolicy::default() };
     let pruned = store.prune(&retention, NOW).unwrap();
-    assert_eq!((pruned.sessions, pruned.outcome), (vec![id("closed")], crate::PruneOutcome::Held));
+    assert_eq!(
+        (pruned.sessions, pruned.outcome),
+        (vec![id("closed")], crate::PruneCompletion::Held)
+    );
     drop(held);
 }
 

@@ -6,11 +6,11 @@ use callboard_text::{head, path_text};
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
 use super::fault::TransactionFault;
-use super::row::{FieldHasher, RecordRow, row_id, stream_number};
+use super::row::{FieldHasher, RecordRow, record_stream_number, row_id};
 use crate::error::{SessionStoreError, too_large_error};
 use crate::limits::{MAX_NAME_BYTES, MAX_PARTS, MAX_RECORDS, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
 use crate::record::{AttachmentId, SessionChange, SessionRecord};
-use crate::session::{NewSession, SessionFolder};
+use crate::session::{NewSession, SessionCwdPaths};
 
 /// A session in a transaction that changes the session.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct SessionWrite<'a> {
 
 impl<'a> SessionWrite<'a> {
     /// Adds a session without records and marks it as incomplete.
-    pub(super) fn insert_session(
+    pub(super) fn insert_incomplete_session(
         transaction: &'a Transaction<'a>,
         session: &'a NewSession,
         parent: Option<&str>,
@@ -94,12 +94,12 @@ impl<'a> SessionWrite<'a> {
             match change {
                 SessionChange::Prompt(record) => {
                     self.prompts += 1;
-                    self.store_record(None, true, record)?;
+                    self.insert_record_row(None, true, record)?;
                 }
-                SessionChange::Append(record) => self.store_record(None, false, record)?,
+                SessionChange::Append(record) => self.insert_record_row(None, false, record)?,
                 SessionChange::Fold(record) => {
-                    let place = self.remove_same_subject(record)?;
-                    self.store_record(place, false, record)?;
+                    let place = self.delete_prompt_records_of_subject(record)?;
+                    self.insert_record_row(place, false, record)?;
                 }
                 SessionChange::Title(title) => {
                     let title = head(title, MAX_TITLE_BYTES);
@@ -107,9 +107,11 @@ impl<'a> SessionWrite<'a> {
                         .prepare_cached("UPDATE session SET title = ?2 WHERE key = ?1")?
                         .execute(params![self.key, title])?;
                 }
-                SessionChange::Part { name, json } => self.set_part(name, json.as_deref())?,
+                SessionChange::Part { name, json } => {
+                    self.set_or_remove_part(name, json.as_deref())?;
+                }
                 SessionChange::Move(folder) => self.set_folder(folder)?,
-                SessionChange::Truncate { keep } => self.truncate(*keep)?,
+                SessionChange::Truncate { keep } => self.delete_prompts_after(*keep)?,
             }
         }
         Ok(())
@@ -150,7 +152,7 @@ impl<'a> SessionWrite<'a> {
         self.unreferenced_files()
     }
 
-    fn store_record(
+    fn insert_record_row(
         &mut self,
         place: Option<u64>,
         begins_prompt: bool,
@@ -180,7 +182,7 @@ impl<'a> SessionWrite<'a> {
 
     /// Removes the records of this prompt that have the same subject as `record`. Returns the
     /// number of the first removed record.
-    fn remove_same_subject(
+    fn delete_prompt_records_of_subject(
         &mut self,
         record: &SessionRecord,
     ) -> Result<Option<u64>, TransactionFault> {
@@ -192,12 +194,12 @@ impl<'a> SessionWrite<'a> {
                    AND ?3 AND prompt = ?4 AND stream = ?5 AND begins_prompt = 0) \
                    RETURNING id, bytes, json IS NULL, json_hash, attachments";
         let (first, last) = self.row_id_range();
-        let stream = stream_number(record.stream);
+        let stream = record_stream_number(record.stream);
         let prompt = self.prompts;
-        self.delete_records(sql, params![record.subject, first, last, prompt, stream])
+        self.delete_records_by_statement(sql, params![record.subject, first, last, prompt, stream])
     }
 
-    fn truncate(&mut self, keep: u32) -> Result<(), TransactionFault> {
+    fn delete_prompts_after(&mut self, keep: u32) -> Result<(), TransactionFault> {
         if keep > self.prompts {
             let session = self.id.clone();
             return Err(SessionStoreError::UnknownPrompt { session, prompt: keep }.into());
@@ -205,14 +207,14 @@ impl<'a> SessionWrite<'a> {
         let sql = "DELETE FROM record WHERE id BETWEEN ?1 AND ?2 AND prompt > ?3 \
                    RETURNING id, bytes, json IS NULL, json_hash, attachments";
         let (first, last) = self.row_id_range();
-        self.delete_records(sql, params![first, last, keep])?;
+        self.delete_records_by_statement(sql, params![first, last, keep])?;
         self.prompts = keep;
         self.updated = self.updated.max(self.now);
         Ok(())
     }
 
     /// Removes rows. Returns the record number of the first removed row.
-    fn delete_records(
+    fn delete_records_by_statement(
         &mut self,
         sql: &str,
         params: &[&dyn rusqlite::ToSql],
@@ -254,7 +256,7 @@ impl<'a> SessionWrite<'a> {
         Ok(self.released.into_iter().collect())
     }
 
-    pub(super) fn set_part(
+    pub(super) fn set_or_remove_part(
         &mut self,
         name: &str,
         json: Option<&str>,
@@ -298,7 +300,7 @@ impl<'a> SessionWrite<'a> {
         Ok(())
     }
 
-    fn set_folder(&mut self, folder: &SessionFolder) -> Result<(), TransactionFault> {
+    fn set_folder(&mut self, folder: &SessionCwdPaths) -> Result<(), TransactionFault> {
         let (cwd, canonical) = (path_text(&folder.cwd), path_text(&folder.canonical));
         let sum = folder_checksum(&self.id.0, &cwd, &canonical);
         self.transaction.execute(
@@ -320,7 +322,7 @@ pub(super) fn session_row_id_range(key: i64) -> (i64, i64) {
 
 /// Returns the checksum of a session's folder.
 pub(super) fn folder_checksum(session: &str, cwd: &str, canonical: &str) -> [u8; 32] {
-    let mut sum = FieldHasher::new(session);
+    let mut sum = FieldHasher::for_session_id(session);
     sum.add_field(cwd.as_bytes());
     sum.add_field(canonical.as_bytes());
     sum.finish()
@@ -328,7 +330,7 @@ pub(super) fn folder_checksum(session: &str, cwd: &str, canonical: &str) -> [u8;
 
 /// Returns the checksum of a part of a session.
 pub(super) fn part_checksum(session: &str, name: &str, json: &str) -> [u8; 32] {
-    let mut sum = FieldHasher::new(session);
+    let mut sum = FieldHasher::for_session_id(session);
     sum.add_field(name.as_bytes());
     sum.add_field(json.as_bytes());
     sum.finish()

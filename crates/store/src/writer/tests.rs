@@ -6,7 +6,7 @@ use super::*;
 use crate::limits::{MAX_RECORD_BYTES, MAX_SUBJECT_BYTES};
 use crate::memory::MemorySessionStore;
 use crate::record::{RecordStream, SessionRecord};
-use crate::session::SessionFolder;
+use crate::session::SessionCwdPaths;
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
@@ -46,7 +46,7 @@ struct Bench {
 }
 
 fn new(session: &str) -> NewSession {
-    let folder = SessionFolder { cwd: "/".into(), canonical: "/".into() };
+    let folder = SessionCwdPaths { cwd: "/".into(), canonical: "/".into() };
     NewSession { id: session.to_owned().into(), folder }
 }
 
@@ -78,7 +78,7 @@ impl Bench {
 
     fn texts(&self) -> Vec<String> {
         let mut load = self.store.begin_load(&"a".into(), RecordStream::Client, u64::MAX).unwrap();
-        let page = self.store.next_page(&mut load).unwrap();
+        let page = self.store.load_next_records(&mut load).unwrap();
         page.iter().map(|record| record.parse_json().unwrap()).collect()
     }
 }
@@ -106,7 +106,7 @@ fn changes_are_committed_in_their_order() {
     }
     let stores = bench.store.clone();
     drop(recorder);
-    bench.writer.flush().wait_blocking().unwrap();
+    bench.writer.wait_for_queued_writes().wait_blocking().unwrap();
     assert_eq!(stores.summary(&"a".into()).unwrap().prompts, 1);
     // The session is closed, because its recorder was dropped.
     drop(stores.open(&"a".into()).unwrap());
@@ -167,7 +167,7 @@ fn a_change_that_cannot_be_written_is_retried_before_later_changes() {
     assert!(recorder.failure().is_none());
     drop(bench.outcomes.send(None));
     assert_eq!((bench.writes.recv(), bench.writes.recv()), (Ok(1), Ok(2)));
-    bench.writer.flush().wait_blocking().unwrap();
+    bench.writer.wait_for_queued_writes().wait_blocking().unwrap();
     assert_eq!(bench.texts(), ["first", "1", "2"]);
 }
 
@@ -180,7 +180,7 @@ fn changes_of_a_closed_session_are_lost_if_one_more_try_fails() {
     recorder.queue_changes(append("1"), NOW).wait_blocking().unwrap();
     let lost = [recorder.queue_changes(append("2"), NOW), recorder.queue_changes(append("3"), NOW)];
     drop(recorder);
-    bench.writer.flush().wait_blocking().unwrap();
+    bench.writer.wait_for_queued_writes().wait_blocking().unwrap();
     for lost in lost {
         assert!(matches!(lost.wait_blocking(), Err(SessionStoreError::Busy(_))));
     }
@@ -219,7 +219,7 @@ fn each_session_that_is_closed_is_tried_although_the_store_is_busy() {
     }
     drop(bench.outcomes);
     first.wait_blocking().unwrap();
-    bench.writer.flush().wait_blocking().unwrap();
+    bench.writer.wait_for_queued_writes().wait_blocking().unwrap();
     let tries: Vec<_> = scripts.iter().map(|script| script.writes.try_iter().count()).collect();
     assert_eq!(tries, [1, 1, 1]);
     for session in ["b", "c", "d"] {
@@ -249,7 +249,7 @@ fn changes_of_a_closed_session_are_retried_at_once() {
     assert!(recorder.queue_changes(append("1"), NOW).wait_blocking().is_err());
     drop(bench.outcomes.send(None));
     drop(recorder);
-    bench.writer.flush().wait_blocking().unwrap();
+    bench.writer.wait_for_queued_writes().wait_blocking().unwrap();
     assert_eq!(bench.texts(), ["first", "1"]);
     drop(bench.store.open(&"a".into()).unwrap());
 }
@@ -301,13 +301,13 @@ fn the_first_write_of_a_new_session_stores_it() {
     let store = MemorySessionStore::new();
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
     let recorder = writer.recorder_for_new_session(new("a"));
-    writer.flush().wait_blocking().unwrap();
+    writer.wait_for_queued_writes().wait_blocking().unwrap();
     assert!(store.summary(&"a".into()).is_err());
     let commit = recorder.queue_changes(vec![SessionChange::Prompt(record("first"))], NOW);
     recorder.queue_changes(append("1"), NOW).wait_blocking().unwrap();
     commit.wait_blocking().unwrap();
     let load = || store.begin_load(&"a".into(), RecordStream::Client, 0).unwrap();
-    assert_eq!(store.next_page(&mut load()).unwrap().len(), 2);
+    assert_eq!(store.load_next_records(&mut load()).unwrap().len(), 2);
     // A second recorder of the same id is refused, and so are all later changes of that recorder.
     let second = writer.recorder_for_new_session(new("a"));
     for changes in [vec![SessionChange::Prompt(record("second"))], append("2")] {

@@ -2,7 +2,7 @@
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::ToolKind;
-use callboard_text::utf8_path;
+use callboard_text::quote_path_unless_utf8;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -53,7 +53,7 @@ impl Tool for DeletePath {
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         CallDescription::new("delete-path")
-            .with_path("path", &args.path, context)
+            .with_path_argument("path", &args.path, context)
             .with_location(&args.path, 0, context)
     }
 
@@ -62,7 +62,8 @@ impl Tool for DeletePath {
         args: &Args,
         context: &Context,
     ) -> Result<Vec<String>, ToolError> {
-        // A path outside of the project folders is refused before permission to read it is requested.
+        // A path outside of the project folders is refused before permission to read it is
+        // requested.
         context.workspace.resolve(&args.path)?;
         Ok(vec![args.path.clone()])
     }
@@ -76,7 +77,7 @@ impl Tool for DeletePath {
         let unsaved = UnsavedTexts::notes_for_removal(context, &args.path).await;
         let preview = context.run_blocking(move |workspace| {
             let found = inspect_entry_with_text(workspace, &workspace.resolve(&args.path)?)?;
-            found.require_deletable()?;
+            found.require_restorable_or_inspected()?;
             let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
             let (path, is_directory) = (&found.entry.path, found.is_directory());
             let ask_reason = guard::ask_reason_for_removal(workspace, path, is_directory);
@@ -85,7 +86,7 @@ impl Tool for DeletePath {
             Ok(ToolPreview {
                 changes: vec![found.deletion_change()],
                 effects,
-                pre_image: found.fingerprint.identifying_bytes(),
+                pre_image: found.fingerprint.kind_and_hash_bytes(),
                 notes: notes.chain(unsaved).collect(),
                 ..ToolPreview::new(Plan(found))
             }
@@ -103,11 +104,15 @@ impl Tool for DeletePath {
     ) -> Result<ToolOutput, ToolError> {
         let Plan(found) = pinned.release(grant)?;
         let run = invocation.context.run_blocking(move |workspace| {
-            found.delete(workspace)?;
+            found.delete_and_record_undo(workspace)?;
             let path = found.entry.path.path();
             let mut text = format!("Deleted {}.", workspace.display(path));
             text.extend(found.restorability_note().map(|caveat| format!(" {caveat}")));
-            Ok(ToolOutput::for_change(text, json!({ "path": utf8_path(path) }), workspace))
+            Ok(ToolOutput::for_change_with_warnings(
+                text,
+                json!({ "path": quote_path_unless_utf8(path) }),
+                workspace,
+            ))
         });
         run.await
     }

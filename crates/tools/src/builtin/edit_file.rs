@@ -29,7 +29,7 @@ use crate::tool::{
     ToolOutput, ToolPreview, redact_secrets, run_detached,
 };
 
-use edited_file::{EditedFile, call_too_large_error, load_file_and_add_edit};
+use edited_file::{EditedFile, files_total_too_large_error, load_file_and_add_edit};
 
 /// The tool `edit_file`.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +130,7 @@ impl Tool for EditFile {
             - Read a file before you edit it. Copy `old_text` from it exactly, with white space \
             and enough lines to be unique. If it is not found, copy the closest text that the \
             error shows. Put the edits of one step into one call.";
-        Some(ToolHint::new(text).with_tools(&["read_file"]))
+        Some(ToolHint::new(text).with_mentioned_tools(&["read_file"]))
     }
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
@@ -180,8 +180,8 @@ impl Tool for EditFile {
                 // Reading a single file takes less time than the minimum interval between two
                 // progress reports.
                 if of_files > 1 {
-                    reporter.report_if_due(file_read_progress(&files, of_files), || {
-                        current_locations(files.last())
+                    reporter.report_if_due(files_read_progress(&files, of_files), || {
+                        locations_in_current_file(files.last())
                     });
                 }
             }
@@ -200,7 +200,7 @@ impl Tool for EditFile {
                     }
                     (_, error) => error,
                 })?;
-                room = room.checked_sub(file.new.len()).ok_or_else(call_too_large_error)?;
+                room = room.checked_sub(file.new.len()).ok_or_else(files_total_too_large_error)?;
             }
             let changes: Vec<_> = files
                 .iter()
@@ -231,7 +231,7 @@ impl Plan {
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
         require_no_unsaved_changes(context, self.saved_files.clone(), call.cancel_token()).await?;
         let plan = Arc::new(self);
-        let held: Vec<_> = plan.files.iter().filter_map(EditedFile::client_rewrite).collect();
+        let held: Vec<_> = plan.files.iter().filter_map(EditedFile::unsaved_text_change).collect();
         rewrite_in_client(context, &held, call.cancel_token()).await?;
         let (shared, mut reporter) = (plan.clone(), ProgressReporter::for_call(Some(call.clone())));
         let written = context.run_blocking(move |workspace| {
@@ -245,7 +245,7 @@ impl Plan {
                     &shared.crash_protection,
                     &mut |far| {
                         reporter.report_if_due(far, || {
-                            current_locations(files.get(far.files).copied())
+                            locations_in_current_file(files.get(far.files).copied())
                         });
                     },
                 )?;
@@ -314,14 +314,14 @@ impl Args {
 }
 
 /// Returns how many of the files to edit have been read.
-fn file_read_progress(files: &[EditedFile], of_files: usize) -> FilesDone {
+fn files_read_progress(files: &[EditedFile], of_files: usize) -> FilesDone {
     let bytes = files.iter().map(|file| file.old.original_bytes().len()).sum();
     FilesDone { files: files.len(), total_files: of_files, bytes, total_bytes: None }
 }
 
 /// Returns the locations of the changed lines in the current file. If these lines are not known
 /// yet, returns the location of the whole file.
-fn current_locations(file: Option<&EditedFile>) -> Vec<Location> {
+fn locations_in_current_file(file: Option<&EditedFile>) -> Vec<Location> {
     let Some(file) = file else { return Vec::new() };
     match &file.change {
         Some(change) => change_locations([change]),
@@ -352,7 +352,7 @@ fn build_preview(
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
     let is_run =
         changed().any(|file| guard::is_executable_change(workspace, &file.real, &file.new));
-    let effects = if is_run { effects.with_sensitive_mark() } else { effects };
+    let effects = if is_run { effects.with_high_risk_mark() } else { effects };
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
     let pre_image = files
         .iter()
@@ -388,5 +388,5 @@ fn build_tool_output(plan: &Plan, workspace: &Workspace) -> ToolOutput {
     let locations = change_locations(plan.files.iter().filter_map(|file| file.change.as_ref()));
     let locations = (!locations.is_empty()).then_some(locations);
     let raw = json!({ "replacements": replacements });
-    ToolOutput { locations, ..ToolOutput::for_change(text, raw, workspace) }
+    ToolOutput { locations, ..ToolOutput::for_change_with_warnings(text, raw, workspace) }
 }

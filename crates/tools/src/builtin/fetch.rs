@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::web_errors::{BytesReporter, download_failure, route_failure};
 use crate::error::{ErrorCode, ToolError};
-use crate::host_permission::{connect_effects, is_host_allowed};
+use crate::host_permission::{connect_effects, has_allow_rule_for_host};
 use crate::limits::MAX_CLIENT_IMAGE_BYTES;
 use crate::network::{AddressKind, Connector, Destination, Route};
 use crate::note::Note;
@@ -45,12 +45,12 @@ pub(crate) struct Args {
 pub(crate) struct Plan {
     args: Args,
     url: PageUrl,
-    access: PageAccess,
+    access: PageSource,
 }
 
 /// How the page of a call is obtained.
 #[derive(Debug)]
-enum PageAccess {
+enum PageSource {
     /// The session has fetched the page before.
     Cached(Arc<Page>),
     /// The page is fetched from its host. If the route is `None`, the name of the host is resolved
@@ -111,19 +111,20 @@ impl Tool for Fetch {
         let is_continued = args.offset.unwrap_or(1) > 1 || args.raw == Some(true);
         let preview = |access| ToolPreview::new(Plan { args, url: url.clone(), access });
         if verdict == Verdict::Deny {
-            return Ok(preview(PageAccess::Denied).with_effects(effects));
+            return Ok(preview(PageSource::Denied).with_effects(effects));
         }
         let known = context.web.cached_page(&url).filter(|page| {
             let shown = connect_effects(&page.url.destination().host);
             is_continued && call.judge_effects(&shown) != Verdict::Deny
         });
         if let Some(page) = known {
-            return Ok(preview(PageAccess::Cached(page)));
+            return Ok(preview(PageSource::Cached(page)));
         }
-        let connector = context.web.connector(&context.env);
-        let route = find_route_without_lookup(&connector, &destination, (verdict, call)).await?;
+        let connector = context.web.connector_with_proxy_from_env(&context.env);
+        let route =
+            find_route_if_lookup_permitted(&connector, &destination, (verdict, call)).await?;
         let is_proxied = route.as_ref().is_some_and(Route::is_proxied);
-        let mut preview = preview(PageAccess::Host(route)).with_effects(effects);
+        let mut preview = preview(PageSource::Host(route)).with_effects(effects);
         preview.notes.extend(is_proxied.then(|| host_note("fetch-by-proxy", &destination)));
         Ok(preview)
     }
@@ -136,9 +137,9 @@ impl Tool for Fetch {
     ) -> Result<ToolOutput, ToolError> {
         let Plan { args, url, access } = pinned.release(grant)?;
         let (page, is_cached) = match access {
-            PageAccess::Cached(page) => (page, true),
-            PageAccess::Host(route) => (fetch_page(&url, route, invocation).await?, false),
-            PageAccess::Denied => return Err(denied_host(&url.destination().host)),
+            PageSource::Cached(page) => (page, true),
+            PageSource::Host(route) => (fetch_page(&url, route, invocation).await?, false),
+            PageSource::Denied => return Err(host_denied_by_rule_error(&url.destination().host)),
         };
         page_output(&page, &args, is_cached)
     }
@@ -152,18 +153,18 @@ async fn fetch_page(
     invocation: Invocation<'_>,
 ) -> Result<Arc<Page>, ToolError> {
     let Invocation { call, context, .. } = invocation;
-    let connector = context.web.connector(&context.env);
+    let connector = context.web.connector_with_proxy_from_env(&context.env);
     let access = RedirectAccess { invocation, connector: &connector };
     let reporter = BytesReporter::for_call(call.clone());
     let on_bytes = |bytes, total| reporter.report(bytes, total);
     let fetched = async {
         let route = match route {
             Some(route) => route,
-            None => check_host(&connector, &url.destination(), call)
+            None => resolve_and_check_host(&connector, &url.destination(), call)
                 .await
                 .map_err(FetchError::Refused)?,
         };
-        context.web.fetch(&connector, (url, route), &access, &on_bytes).await
+        context.web.fetch_and_cache(&connector, (url, route), &access, &on_bytes).await
     };
     match call.cancel_token().run_until_cancelled(fetched).await {
         Some(Ok(page)) => Ok(page),
@@ -189,14 +190,15 @@ struct RedirectAccess<'a> {
 impl HostAccess for RedirectAccess<'_> {
     type Refusal = ToolError;
 
-    async fn permit(&self, destination: &Destination) -> Result<Route, ToolError> {
+    async fn route_if_permitted(&self, destination: &Destination) -> Result<Route, ToolError> {
         let call = self.invocation.call;
         let effects = connect_effects(&destination.host);
         let verdict = call.judge_effects(&effects);
         if verdict == Verdict::Deny {
-            return Err(denied_host(&destination.host));
+            return Err(host_denied_by_rule_error(&destination.host));
         }
-        let route = find_route_without_lookup(self.connector, destination, (verdict, call)).await?;
+        let route =
+            find_route_if_lookup_permitted(self.connector, destination, (verdict, call)).await?;
         if verdict == Verdict::Ask {
             let key = match route.as_ref().is_some_and(Route::is_proxied) {
                 true => "fetch-redirect-by-proxy",
@@ -205,11 +207,11 @@ impl HostAccess for RedirectAccess<'_> {
             self.invocation.append_note(&host_note(key, destination));
         }
         if let Err(reason) = call.request_further_effects(&effects).await {
-            return Err(rejected_host(&destination.host, reason));
+            return Err(host_not_permitted_error(&destination.host, reason));
         }
         match route {
             Some(route) => Ok(route),
-            None => check_host(self.connector, destination, call).await,
+            None => resolve_and_check_host(self.connector, destination, call).await,
         }
     }
 }
@@ -217,30 +219,30 @@ impl HostAccess for RedirectAccess<'_> {
 /// Checks a host to which the user has not allowed connections yet. The name of the host is not
 /// sent to a name server, because a model could hide data in the name. Returns `None` if the host
 /// cannot be checked without a name server.
-async fn find_route_without_lookup(
+async fn find_route_if_lookup_permitted(
     connector: &Connector,
     destination: &Destination,
     (verdict, call): (Verdict, &CallHandle),
 ) -> Result<Option<Route>, ToolError> {
-    if verdict == Verdict::Ask && connector.must_resolve(destination) {
+    if verdict == Verdict::Ask && connector.needs_name_server(destination) {
         return Ok(None);
     }
-    check_host(connector, destination, call).await.map(Some)
+    resolve_and_check_host(connector, destination, call).await.map(Some)
 }
 
 /// Resolves a host and checks its addresses. A private address, e.g. of a host in the user's own
 /// network, is accepted only if a rule allows this host by name. The user may have created this
 /// rule with the answer to the permission request of this call.
-async fn check_host(
+async fn resolve_and_check_host(
     connector: &Connector,
     destination: &Destination,
     call: &CallHandle,
 ) -> Result<Route, ToolError> {
-    let allowed: &[AddressKind] = match is_host_allowed(call, &destination.host) {
+    let allowed: &[AddressKind] = match has_allow_rule_for_host(call, &destination.host) {
         true => &[AddressKind::Public, AddressKind::Private],
         false => &[AddressKind::Public],
     };
-    let route = connector.find_route(destination, allowed).await;
+    let route = connector.resolve_allowed_route(destination, allowed).await;
     route.map_err(|error| route_failure(&destination.host, error))
 }
 
@@ -249,11 +251,11 @@ fn host_note(key: &'static str, destination: &Destination) -> Note {
     Note::new(key).with_text("host", escape_invisible(&destination.host))
 }
 
-fn denied_host(host: &str) -> ToolError {
-    rejected_host(host, None)
+fn host_denied_by_rule_error(host: &str) -> ToolError {
+    host_not_permitted_error(host, None)
 }
 
-fn rejected_host(host: &str, reason: Option<String>) -> ToolError {
+fn host_not_permitted_error(host: &str, reason: Option<String>) -> ToolError {
     let reason = reason.map(|reason| format!(" The reason: {reason}")).unwrap_or_default();
     let message = format!("Connections to {host} are not permitted. Do not try again.{reason}");
     ToolError::recoverable(ErrorCode::NotPermitted, message)
@@ -262,7 +264,7 @@ fn rejected_host(host: &str, reason: Option<String>) -> ToolError {
 fn page_output(page: &Page, args: &Args, is_cached: bool) -> Result<ToolOutput, ToolError> {
     let raw = args.raw.unwrap_or(false);
     let head = page.header_lines(raw);
-    let mut output = match (&page.content, page.text(raw)) {
+    let mut output = match (&page.content, page.shown_text(raw)) {
         (_, Some(text)) => text_output(page, &head, (text, raw), args.offset)?,
         (PageContent::Image(image), _) => {
             let (images, content) = match image.bytes.len() > MAX_CLIENT_IMAGE_BYTES {
@@ -303,8 +305,8 @@ fn text_output(
     (text, raw): (&str, bool),
     offset: Option<u32>,
 ) -> Result<ToolOutput, ToolError> {
-    let Some(part) = PagePart::starting_at(text, offset.unwrap_or(1) as usize) else {
-        let lines = PagePart::starting_at(text, 1).map_or(0, |part| part.total_lines);
+    let Some(part) = PagePart::starting_at_line(text, offset.unwrap_or(1) as usize) else {
+        let lines = PagePart::starting_at_line(text, 1).map_or(0, |part| part.total_lines);
         let message = format!(
             "The offset {} is beyond the end of {}, which has {lines} lines. Use a smaller offset.",
             offset.unwrap_or(1),

@@ -74,7 +74,7 @@ impl Tool for FindPath {
     ) -> Result<ToolPreview<Self::Plan>, ToolError> {
         let context = invocation.context;
         let path = args.path.as_deref().unwrap_or(".");
-        let (at, effects) = context.inspect_with_effects(path, Effect::Read).await?;
+        let (at, effects) = context.inspect_path_with_effects(path, Effect::Read).await?;
         Ok(ToolPreview { effects, ..ToolPreview::new((args, at)) })
     }
 

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::workspace::{Workspace, WorkspacePath};
-use crate::sandbox::denied_reads::{denied_reads, may_contain_denied};
+use crate::sandbox::denied_reads::{denied_read_patterns, may_contain_denied};
 use crate::search::grep::{GrepQuery, SearchProgress, search_at};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
@@ -91,7 +91,7 @@ impl Tool for Grep {
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
             - Find text with grep and files with find_path, then read only the places that matter.";
-        Some(ToolHint::new(text).with_tools(&["find_path"]))
+        Some(ToolHint::new(text).with_mentioned_tools(&["find_path"]))
     }
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
@@ -107,7 +107,7 @@ impl Tool for Grep {
     ) -> Result<ToolPreview<Self::Plan>, ToolError> {
         let context = invocation.context;
         let path = args.path.as_deref().unwrap_or(".");
-        let (at, effects) = context.inspect_with_effects(path, Effect::Search).await?;
+        let (at, effects) = context.inspect_path_with_effects(path, Effect::Search).await?;
         let (place, given) = (at.path().to_owned(), at.given().to_owned());
         context
             .run_blocking(move |workspace| refuse_stored_output_search(workspace, &place, &given))
@@ -139,7 +139,7 @@ impl Tool for Grep {
     ) -> Result<ToolOutput, ToolError> {
         let (query, at) = pinned.release(grant)?;
         let (call, runtime) = (invocation.call.clone(), Handle::current());
-        let denied = call.session().update(|session, _| denied_reads(session.rules()));
+        let denied = call.session().update(|session, _| denied_read_patterns(session.rules()));
         let searched = invocation.context.run_blocking(move |workspace| {
             let is_cancelled = || call.cancel_token().is_cancelled();
             // The search threads do not belong to the runtime, but the call handle needs the clock

@@ -61,7 +61,7 @@ impl Tool for ListDirectory {
         invocation: Invocation<'_>,
     ) -> Result<ToolPreview<Self::Plan>, ToolError> {
         let context = invocation.context;
-        let (at, effects) = context.inspect_with_effects(&args.path, Effect::Read).await?;
+        let (at, effects) = context.inspect_path_with_effects(&args.path, Effect::Read).await?;
         Ok(ToolPreview { effects, ..ToolPreview::new((args, at)) })
     }
 

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::path::Path;
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
-use acp_types::{FileChange, Operation, ToolKind};
-use callboard_text::utf8_path;
+use acp_types::{FileChange, FileChangeOperation, ToolKind};
+use callboard_text::quote_path_unless_utf8;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::{ExistingEntry, inspect_entry};
 use crate::files::workspace::open::EntryPath;
 use crate::files::workspace::{Workspace, guard};
-use crate::sandbox::denied_reads::{DeniedRead, denied_reads, first_denied_in};
+use crate::sandbox::denied_reads::{DeniedReadPattern, denied_read_patterns, first_denied_in};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
     ToolPreview,
@@ -63,8 +63,8 @@ impl Tool for MovePath {
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         CallDescription::new("move-path")
-            .with_path("from", &args.from, context)
-            .with_path("to", &args.to, context)
+            .with_path_argument("from", &args.from, context)
+            .with_path_argument("to", &args.to, context)
             .with_location(&args.from, 0, context)
             .with_location(&args.to, 0, context)
     }
@@ -80,7 +80,7 @@ impl Tool for MovePath {
         invocation: Invocation<'_>,
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
-        let denied = invocation.call.session().update(|it, _| denied_reads(it.rules()));
+        let denied = invocation.call.session().update(|it, _| denied_read_patterns(it.rules()));
         let unsaved = UnsavedTexts::notes_for_removal(context, &args.from).await;
         let preview = context.run_blocking(move |workspace| {
             let found = inspect_entry(workspace, &workspace.resolve(&args.from)?)?;
@@ -106,9 +106,9 @@ impl Tool for MovePath {
                 [read(old.clone()), Effect::Delete(old.clone()), Effect::Write(new.clone())];
             let effects: Effects = effects.into_iter().collect();
             Ok(ToolPreview {
-                changes: vec![FileChange::new(Operation::Move { from: old }, new)],
+                changes: vec![FileChange::new(FileChangeOperation::Move { from: old }, new)],
                 effects,
-                pre_image: found.fingerprint.identifying_bytes(),
+                pre_image: found.fingerprint.kind_and_hash_bytes(),
                 notes: found.size_note().into_iter().chain(unsaved).collect(),
                 ..ToolPreview::new(Plan { found, to })
             }
@@ -130,18 +130,19 @@ impl Tool for MovePath {
             let (from, to) = (found.entry.path.path(), to.path.path());
             let shown = |path| workspace.display(path);
             let text = format!("Moved {} to {}.", shown(from), shown(to));
-            let raw = json!({ "from": utf8_path(from), "to": utf8_path(to) });
-            Ok(ToolOutput::for_change(text, raw, workspace))
+            let raw =
+                json!({ "from": quote_path_unless_utf8(from), "to": quote_path_unless_utf8(to) });
+            Ok(ToolOutput::for_change_with_warnings(text, raw, workspace))
         });
         run.await
     }
 }
 
-/// Requires that a folder contains no file that a rule denies reading. At its new path, another rule
-/// might permit it.
+/// Requires that a folder contains no file that a rule denies reading. At its new path, another
+/// rule might permit it.
 fn require_no_denied_read(
     workspace: &Workspace,
-    denied: &[DeniedRead],
+    denied: &[DeniedReadPattern],
     folder: &Path,
 ) -> Result<(), ToolError> {
     let refused = |why: &dyn Display| {

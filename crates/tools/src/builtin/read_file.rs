@@ -81,7 +81,9 @@ impl Tool for ReadFile {
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let line = args.offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(0);
         let description = describe_requested_lines(args);
-        description.with_path("path", &args.path, context).with_location(&args.path, line, context)
+        description
+            .with_path_argument("path", &args.path, context)
+            .with_location(&args.path, line, context)
     }
 
     async fn preview(
@@ -90,7 +92,7 @@ impl Tool for ReadFile {
         invocation: Invocation<'_>,
     ) -> Result<ToolPreview<Self::Plan>, ToolError> {
         let context = invocation.context;
-        let workspace = context.workspace.workspace_for_reading(&args.path);
+        let workspace = context.workspace.output_workspace_or_self(&args.path);
         if !Arc::ptr_eq(&workspace, &context.workspace) {
             // A stored output of this session is outside of the project folders, but reading it
             // needs no permission. If a link has replaced the output file, the link is not
@@ -103,8 +105,9 @@ impl Tool for ReadFile {
             let (at, effects) = guard::inspect_with_effects(workspace, &args.path, Effect::Read)?;
             let outside = guard::mark_outside_effects(workspace, effects.clone());
             let is_allowed = || call.judge_effects(&outside) == Verdict::Allow;
-            let result = (!may_be_unsaved && is_allowed() && is_small(workspace, &at))
-                .then(|| read(workspace, &at, &args, &UnsavedTexts::default(), false, &call));
+            let result =
+                (!may_be_unsaved && is_allowed() && is_small_enough_for_preview(workspace, &at))
+                    .then(|| read(workspace, &at, &args, &UnsavedTexts::default(), false, &call));
             Ok((args, at, effects, result))
         });
         let (args, at, effects, result) = inspected.await?;
@@ -118,10 +121,10 @@ impl Tool for ReadFile {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let was_asked = grant.is_answer();
+        let was_asked = grant.is_from_answer();
         let ReadPlan { args, at, workspace, result } = pinned.release(grant)?;
-        // The rules have changed since the preview if a request was needed. The file may have changed
-        // while the user decided.
+        // The rules have changed since the preview if a request was needed. The file may have
+        // changed while the user decided.
         if let Some(result) = result.filter(|_| !was_asked) {
             return result.map(|read| record_seen(&workspace, read));
         }
@@ -191,7 +194,7 @@ fn read(
 }
 
 /// Returns whether a file is so small that it is read in the preview.
-fn is_small(workspace: &Workspace, at: &WorkspacePath) -> bool {
+fn is_small_enough_for_preview(workspace: &Workspace, at: &WorkspacePath) -> bool {
     let metadata = workspace.open_read(at).map(|file| file.metadata());
     metadata.is_ok_and(|it| it.is_ok_and(|it| it.len() <= MAX_PREVIEW_READ_BYTES))
 }
@@ -269,14 +272,14 @@ fn text_output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
             "nextOffset": window.next_offset(),
             "bytes": window.file_bytes,
         })),
-        locations: start_location(&window).map(|place| vec![place]),
+        locations: first_shown_line_location(&window).map(|place| vec![place]),
         ..ToolOutput::default()
     }
 }
 
 /// Returns the location of the first shown line. If the arguments count lines from the end, this
 /// location is only known after the file was read.
-fn start_location(window: &FileExcerpt) -> Option<Location> {
+fn first_shown_line_location(window: &FileExcerpt) -> Option<Location> {
     Some(Location::try_new(&window.path).ok()?.with_line(window.first_line))
 }
 

@@ -154,12 +154,7 @@ impl Tool for Terminal {
         invocation: Invocation<'_>,
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
-        if args.command.trim().is_empty() {
-            return Err(ToolError::invalid_arguments("The command is empty."));
-        }
-        if args.command.contains('\0') {
-            return Err(ToolError::invalid_arguments("The command contains a NUL character."));
-        }
+        check_command_text(&args.command)?;
         let at = context.workspace.resolve(args.cwd.as_deref().unwrap_or("."))?;
         if !context.workspace.metadata(&at)?.is_dir() {
             let message = format!("{} is not a directory.", at.given());
@@ -195,7 +190,7 @@ impl Tool for Terminal {
         let judged = run_on_blocking_thread(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
             let (home, private_tmp) = (home.as_deref(), private_tmp.as_deref());
-            let place = risks::CommandPlace { cwd: &command.cwd, home, private_tmp };
+            let place = risks::CommandFolders { cwd: &command.cwd, home, private_tmp };
             let judged = risks::assess_command(&line, place, &workspace);
             let can_preview = match &*isolation {
                 CommandIsolation::Sandbox(sandbox) if setting != PreviewSetting::Never => {
@@ -213,8 +208,12 @@ impl Tool for Terminal {
             context,
         );
         let unavailable = if has_preview { "preview-unavailable" } else { "preview-not-for" };
-        let (effects, preview_note) =
-            mark_preview(effects, context.command_preview, can_preview, unavailable);
+        let (effects, preview_note) = mark_effects_by_preview_setting(
+            effects,
+            context.command_preview,
+            can_preview,
+            unavailable,
+        );
         let notes: Vec<_> = sandbox_note.into_iter().chain(note).chain(preview_note).collect();
         let plan = Plan {
             has_sandbox: effects.has_sandbox(),
@@ -237,7 +236,8 @@ impl Tool for Terminal {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let mut network = if grant.is_answer() { NetworkAccess::Host } else { NetworkAccess::None };
+        let mut network =
+            if grant.is_from_answer() { NetworkAccess::Host } else { NetworkAccess::None };
         let is_for_preview = grant.is_for_preview();
         let mut plan = match is_for_preview {
             true => pinned.release_for_preview(grant)?,
@@ -249,7 +249,7 @@ impl Tool for Terminal {
             &plan.cwd_handle,
         )?;
         if is_for_preview {
-            match preview::run_preview(&plan, invocation).await? {
+            match preview::preview_then_request_and_apply(&plan, invocation).await? {
                 PreviewEnd::Finished(output) => return Ok(output),
                 PreviewEnd::NoPreview(obstacle) => {
                     preview::request_run_without_preview(&plan, &obstacle, invocation).await?;
@@ -268,6 +268,17 @@ impl Tool for Terminal {
             None => local_process::run_local_command(plan, invocation).await,
         }
     }
+}
+
+/// Returns an error if a command line is empty or contains a NUL character.
+fn check_command_text(line: &str) -> Result<(), ToolError> {
+    if line.trim().is_empty() {
+        return Err(ToolError::invalid_arguments("The command is empty."));
+    }
+    if line.contains('\0') {
+        return Err(ToolError::invalid_arguments("The command contains a NUL character."));
+    }
+    Ok(())
 }
 
 /// Marks the effects of a command according to the isolation in which the command will run. Returns
@@ -296,7 +307,7 @@ fn mark_effects_by_isolation(
                 None => Note::new("outside-sandbox"),
                 Some(line) => Note::new("outside-sandbox-stopped").with_text("line", line),
             };
-            let note = note.with_text("why", why).truncated(MAX_SANDBOX_REASON_BYTES);
+            let note = note.with_text("why", why).with_truncated_texts(MAX_SANDBOX_REASON_BYTES);
             (effects.always_ask(), Some(note))
         }
     }
@@ -305,7 +316,7 @@ fn mark_effects_by_isolation(
 /// Marks the effects of a sandboxed command according to the setting. If the setting requires a
 /// preview that is impossible, the call asks each time, and the returned note has the key
 /// `unavailable`.
-fn mark_preview(
+fn mark_effects_by_preview_setting(
     effects: Effects,
     setting: PreviewSetting,
     can_preview: bool,
@@ -321,7 +332,7 @@ fn mark_preview(
 }
 
 /// Returns whether a command that reads no input from a terminal writes its output to a terminal.
-fn writes_to_terminal(Invocation { context, call, .. }: Invocation<'_>) -> bool {
+fn is_output_sent_to_terminal(Invocation { context, call, .. }: Invocation<'_>) -> bool {
     context.command_output == CommandOutputStream::AsClientShows
         && call.session().update(|session, _| session.shows_terminals())
 }

@@ -108,7 +108,7 @@ impl Tool for TerminalOutput {
                 background::status_text(&command).await?,
                 full_output(&command).await?
             );
-            return Ok(background::command_result(&command, &text, invocation));
+            return Ok(background::command_call_result(&command, &text, invocation));
         }
         background::status_with_new_output(&id, invocation).await
     }
@@ -126,7 +126,7 @@ async fn list_commands(invocation: Invocation<'_>) -> Result<ToolOutput, ToolErr
     }
     let text = redact_secrets(invocation.call, &lines.join("\n"));
     let raw: Vec<_> = commands.iter().map(background::raw_output).collect();
-    Ok(ToolOutput::for_model_and_client(text, json!({ "commands": raw })))
+    Ok(ToolOutput::for_model_and_client_alike(text, json!({ "commands": raw })))
 }
 
 /// Waits until a command has ended or reads input, but no longer than `limit`.

@@ -64,7 +64,7 @@ impl Tool for Undo {
         context: &Context,
     ) -> Result<Vec<String>, ToolError> {
         let places = context.run_blocking(|workspace| {
-            let undoing = UndoPlan::for_last_change(workspace)?;
+            let undoing = UndoPlan::for_last_session_change(workspace)?;
             Ok(undoing.affected_paths().map(|(path, _)| path_text(path).into_owned()).collect())
         });
         places.await
@@ -79,7 +79,7 @@ impl Tool for Undo {
         let preview = context.run_blocking(|workspace| {
             // Detect late writes first, so that the plan includes them.
             workspace.detect_late_writes();
-            let undoing = UndoPlan::for_last_change(workspace)?;
+            let undoing = UndoPlan::for_last_session_change(workspace)?;
             let changes: Vec<_> = undoing.changes().collect();
             let effects: Effects = undoing
                 .affected_paths()
@@ -98,9 +98,9 @@ impl Tool for Undo {
             let late = workspace.take_late_writes().into_iter();
             let late = late.map(|late| late.note(workspace.display(&late.path)));
             let protection = undoing.crash_protection();
-            let notes = undo_notes(&undoing, workspace).into_iter().chain(late);
+            let notes = mode_and_skip_notes(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());
-            let notes = notes.chain(directories_note(&undoing, workspace));
+            let notes = notes.chain(removed_directories_note(&undoing, workspace));
             let is_torn_by_crash = protection.can_crash_mix_contents();
             Ok(ToolPreview {
                 locations: Some(change_locations(&changes)),
@@ -133,8 +133,8 @@ impl Tool for Undo {
                 }
             }
             let notes: Vec<_> =
-                undo_notes(&undoing, workspace).iter().map(Note::to_string).collect();
-            let keeps_files = undoing.keeps_files();
+                mode_and_skip_notes(&undoing, workspace).iter().map(Note::to_string).collect();
+            let keeps_files = undoing.backs_up_replaced_files();
             let directories = undoing.run(workspace)?;
             paths.extend(directories.removed.iter().map(|path| workspace.display(path)));
             let kept = workspace
@@ -146,7 +146,9 @@ impl Tool for Undo {
             };
             let notes = notes.into_iter().chain(kept.iter().map(Note::to_string));
             text.push_str(&notes.collect::<Vec<_>>().join("\n"));
-            if let Some(folder) = workspace.undo_store().session_folder().filter(|_| keeps_files) {
+            if let Some(folder) =
+                workspace.undo_store().session_folder_if_created().filter(|_| keeps_files)
+            {
                 let folder = path_text(&folder);
                 text.push_str(&format!(
                     "\nThe versions from before this undo are kept in {folder}."
@@ -162,7 +164,7 @@ impl Tool for Undo {
 }
 
 /// Returns a note that names the directories that the undo removes, if any.
-fn directories_note(undoing: &UndoPlan, workspace: &Workspace) -> Option<Note> {
+fn removed_directories_note(undoing: &UndoPlan, workspace: &Workspace) -> Option<Note> {
     let directories =
         workspace.display_first(undoing.created_directories().map(WorkspacePath::path))?;
     Some(Note::new("removes-empty").with_text("paths", directories))
@@ -170,13 +172,13 @@ fn directories_note(undoing: &UndoPlan, workspace: &Workspace) -> Option<Note> {
 
 /// Returns notes about the modes that change, and about the parts of the last change that cannot be
 /// undone.
-fn undo_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
+fn mode_and_skip_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
     let note = |SkippedRestore { path, reason: why, backup: kept }: &SkippedRestore| {
-        let Some(kept) = kept else { return workspace.unchanged_note(path, why.clone()) };
+        let Some(kept) = kept else { return workspace.not_reverted_note(path, why.clone()) };
         let note = Note::new("stays-kept").with_text("path", workspace.display(path));
-        note.with_notes("why", [why.clone()], "").with_text("kept", path_text(kept))
+        note.with_joined_notes("why", [why.clone()], "").with_text("kept", path_text(kept))
     };
-    let mut skipped: Vec<_> = skipped_paths(undoing).iter().map(note).collect();
+    let mut skipped: Vec<_> = skipped_restores_per_path(undoing).iter().map(note).collect();
     if !skipped.is_empty() && undoing.has_earlier_change() {
         skipped.push(Note::new("undo-before"));
     }
@@ -185,10 +187,10 @@ fn undo_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
     modes.chain(skipped).collect()
 }
 
-/// Returns the files that the undo skips, each only once. An entry that was replaced by another kind
-/// of entry was removed and created. The first reason is about the created entry, and only the
+/// Returns the files that the undo skips, each only once. An entry that was replaced by another
+/// kind of entry was removed and created. The first reason is about the created entry, and only the
 /// removed entry has a backup.
-fn skipped_paths(undoing: &UndoPlan) -> Vec<SkippedRestore> {
+fn skipped_restores_per_path(undoing: &UndoPlan) -> Vec<SkippedRestore> {
     let mut files = Vec::<SkippedRestore>::new();
     for skipped in undoing.skipped() {
         match files.iter_mut().find(|file| file.path == skipped.path) {

@@ -68,8 +68,10 @@ impl UnsavedTexts {
     async fn query(context: &Context, places: Vec<WorkspacePath>) -> Self {
         let mut held = Self::default();
         let Some(backend) = &context.text else { return held };
-        let asked: Vec<_> =
-            places.into_iter().map(|at| query_client(context, &**backend, at)).collect();
+        let asked: Vec<_> = places
+            .into_iter()
+            .map(|at| query_and_compare_with_disk(context, &**backend, at))
+            .collect();
         let mut answers = stream::iter(asked).buffered(MAX_CONCURRENT_CLIENT_TEXTS);
         while let Some(answer) = answers.next().await {
             match answer {
@@ -151,7 +153,7 @@ impl UnsavedTexts {
     }
 
     /// Returns the final line ending of a file if the client dropped it when it read the file.
-    pub(crate) fn lost_line_end(&self, real: &Path) -> &'static str {
+    pub(crate) fn final_line_end_if_lost(&self, real: &Path) -> &'static str {
         self.texts.iter().find(|held| held.real_path == real).map_or("", |held| held.lost_line_end)
     }
 
@@ -191,7 +193,11 @@ impl UnsavedTexts {
 
     fn unknown_notes(&self) -> impl Iterator<Item = Note> {
         let doubt = |UnknownText { shown, reason: why, .. }: &UnknownText| {
-            Note::new("unknown").with_text("path", shown).with_notes("why", [why.clone()], "")
+            Note::new("unknown").with_text("path", shown).with_joined_notes(
+                "why",
+                [why.clone()],
+                "",
+            )
         };
         self.unknown_texts.iter().map(doubt)
     }
@@ -236,7 +242,7 @@ enum ClientText {
     Unknown(UnknownText),
 }
 
-async fn query_client(
+async fn query_and_compare_with_disk(
     context: &Context,
     backend: &dyn UnsavedTextBackend,
     at: WorkspacePath,
@@ -448,7 +454,7 @@ impl UnsavedTextChange<'_> {
             // The client may have replaced the file when it saved the text.
             let disk = read_whole(
                 workspace,
-                &workspace.follow_links_of_recorded_path(&path)?,
+                &workspace.follow_links_of_host_path(&path)?,
                 MAX_CLIENT_TEXT_BYTES,
             )?;
             let is_saved = |bytes: &[u8]| {

@@ -87,7 +87,7 @@ impl BytesReporter {
     }
 
     pub(crate) fn report(&self, bytes: u64, total: Option<u64>) {
-        if lock(&self.throttle).is_due() {
+        if lock(&self.throttle).restart_if_due_now() {
             self.call.report_progress(to_progress(bytes, total));
         }
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, PinnedPlan};
-use acp_types::{Location, Operation, ToolKind, diff};
-use callboard_text::{grouped_count_with_noun, utf8_path};
+use acp_types::{FileChangeOperation, Location, ToolKind, diff};
+use callboard_text::{grouped_count_with_noun, quote_path_unless_utf8};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -90,12 +90,12 @@ impl Tool for WriteFile {
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
             - Change files with edit_file; write_file is for new files, or if little stays.";
-        Some(ToolHint::new(text).with_tools(&["edit_file"]))
+        Some(ToolHint::new(text).with_mentioned_tools(&["edit_file"]))
     }
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let description = CallDescription::new("write-file")
-            .with_path("path", &args.path, context)
+            .with_path_argument("path", &args.path, context)
             .with_location(&args.path, 0, context);
         CallDescription { file_text_argument: Some("content"), ..description }
     }
@@ -125,16 +125,15 @@ impl Tool for WriteFile {
                 Some(text) => PreImage::Bytes(text.into()),
                 None => read_whole(workspace, &at, MAX_WHOLE_FILE_BYTES)?,
             };
-            let operation = match &found {
-                PreImage::Missing => Operation::Add,
-                PreImage::Bytes(_) => Operation::Modify,
-            };
+            let is_new = found == PreImage::Missing;
+            let operation =
+                if is_new { FileChangeOperation::Add } else { FileChangeOperation::Modify };
             let (OldText { text: old, is_utf8_invalid }, whole) = encode_like_old(&args, &found)?;
             let ReencodedText { text: new, bytes, preserved: kept } = whole;
             if text.is_none() && found.bytes() == Some(&*bytes) {
                 return Ok(unchanged_preview(workspace, at, (found, bytes), kept, &held));
             }
-            let old = old + held.lost_line_end(real.path());
+            let old = old + held.final_line_end_if_lost(real.path());
             if let Some(line) = find_placeholder_line(&args.content, &old, &old, 0) {
                 return Err(ToolError::invalid_arguments(format!(
                     "content has a placeholder for omitted text (`{line}`), which would be lost. \
@@ -142,22 +141,22 @@ impl Tool for WriteFile {
                 )));
             }
             let stamp = ContentHash::of_bytes(found.bytes().unwrap_or_default());
-            if found != PreImage::Missing && workspace.known_hashes().is_stale(real.path(), stamp) {
+            if !is_new && workspace.known_hashes().is_stale(real.path(), stamp) {
                 let message = format!("{} has changed since it was read. Read it again", args.path);
                 return Err(ToolError::recoverable(ErrorCode::ChangedSinceRead, message));
             }
             let change =
                 diff::diff_texts(at.path(), operation, &old, &new, Instant::now() + MAX_DIFF_TIME);
-            let line = change.first_changed_line_numbers().next().unwrap_or(1);
+            let line = change.hunk_first_changed_line_numbers().next().unwrap_or(1);
             let location = Location::try_new(at.path()).map(|at| at.with_line(line));
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
             let holds_something = found.bytes().is_some_and(|found| !found.is_empty());
             let is_blind = holds_something && !workspace.known_hashes().contains(real.path());
             let is_sensitive = is_blind || guard::is_executable_change(workspace, &real, &bytes);
-            let effects = if is_sensitive { effects.with_sensitive_mark() } else { effects };
-            let blind = is_blind.then(|| path_note("unread", workspace, &at));
+            let effects = if is_sensitive { effects.with_high_risk_mark() } else { effects };
+            let blind = is_blind.then(|| note_with_path("unread", workspace, &at));
             let ask_reason = guard::ask_reason_for_change(workspace, &real);
-            let invalid = is_utf8_invalid.then(|| path_note("invalid-utf8", workspace, &at));
+            let invalid = is_utf8_invalid.then(|| note_with_path("invalid-utf8", workspace, &at));
             let notes = kept_note(kept).into_iter().chain(invalid).chain(blind);
             let notes = notes.chain(held.notes_for_change());
             let written = FileWrite::new(&at, found.bytes(), &bytes);
@@ -166,12 +165,13 @@ impl Tool for WriteFile {
             let protection = CrashProtection::assess(workspace, written.as_slice())?;
             let notes: Vec<_> = notes.chain(protection.notes()).collect();
             let is_torn_by_crash = protection.can_crash_mix_contents();
-            let kind = [u8::from(found == PreImage::Missing), u8::from(text.is_some())];
+            let kind = [u8::from(is_new), u8::from(text.is_some())];
             let pre_image =
                 [&kind[..], stamp.as_bytes(), &protection.fingerprint(), &[u8::from(is_blind)]]
                     .concat();
             let as_on_disk = held.is_same_on_disk(real.path()).then(|| at.clone());
-            let held = text.map(|_| (real.path().to_owned(), held.lost_line_end(real.path())));
+            let held =
+                text.map(|_| (real.path().to_owned(), held.final_line_end_if_lost(real.path())));
             let plan = Plan {
                 at,
                 bytes,
@@ -250,8 +250,8 @@ impl Plan {
         let parts: Vec<_> =
             done.into_iter().chain(self.notes.iter().map(Note::to_string)).collect();
         let text = parts.join(" ");
-        let raw = json!({ "path": utf8_path(self.at.path()), "bytes": bytes });
-        ToolOutput::for_change(text, raw, workspace)
+        let raw = json!({ "path": quote_path_unless_utf8(self.at.path()), "bytes": bytes });
+        ToolOutput::for_change_with_warnings(text, raw, workspace)
     }
 
     /// Returns the new text to send to the client. Returns `None` if the client has no unsaved
@@ -278,7 +278,7 @@ fn unchanged_preview(
     kept: Vec<Note>,
     held: &UnsavedTexts,
 ) -> ToolPreview<Plan> {
-    let unchanged = path_note("unchanged", workspace, &at);
+    let unchanged = note_with_path("unchanged", workspace, &at);
     let notes = [unchanged].into_iter().chain(kept_note(kept)).chain(held.notes_for_change());
     let notes: Vec<_> = notes.collect();
     let plan = Plan {
@@ -293,13 +293,13 @@ fn unchanged_preview(
     ToolPreview { notes, ..ToolPreview::new(plan) }
 }
 
-fn path_note(key: &'static str, workspace: &Workspace, at: &WorkspacePath) -> Note {
+fn note_with_path(key: &'static str, workspace: &Workspace, at: &WorkspacePath) -> Note {
     Note::new(key).with_text("path", workspace.display(at.path()))
 }
 
 /// Returns a note about the parts of a file's format that a write keeps.
 fn kept_note(kept: Vec<Note>) -> Option<Note> {
-    (!kept.is_empty()).then(|| Note::new("kept").with_notes("what", kept, ", "))
+    (!kept.is_empty()).then(|| Note::new("kept").with_joined_notes("what", kept, ", "))
 }
 
 /// The old content of a file, as the diff shows it.
@@ -312,8 +312,9 @@ struct OldText {
 
 /// Returns the old text, and the new text in the encoding and with the line ends of the old file.
 ///
-/// Fails if the old file cannot be decoded and the new text contains U+FFFD. This character probably
-/// comes from the output of `read_file`, and stands for bytes that the write would destroy.
+/// Fails if the old file cannot be decoded and the new text contains U+FFFD. This character
+/// probably comes from the output of `read_file`, and stands for bytes that the write would
+/// destroy.
 fn encode_like_old(args: &Args, found: &PreImage) -> Result<(OldText, ReencodedText), ToolError> {
     let plain = || {
         let (text, bytes) = (args.content.clone(), args.content.clone().into_bytes());
@@ -346,8 +347,8 @@ fn encode_like_old(args: &Args, found: &PreImage) -> Result<(OldText, ReencodedT
 
 /// Decodes UTF-8, and shows each invalid byte in the form `\xff`.
 ///
-/// U+FFFD precedes each sequence of invalid bytes. Because the new text does not contain U+FFFD, its
-/// lines differ from these lines even if it contains `\xff` literally, so the diff shows them.
+/// U+FFFD precedes each sequence of invalid bytes. Because the new text does not contain U+FFFD,
+/// its lines differ from these lines even if it contains `\xff` literally, so the diff shows them.
 fn show_invalid_bytes(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -9,7 +9,8 @@ use std::ops::Range;
 pub(super) fn strip_line_numbers(old: &str, new: &str) -> Option<(String, String)> {
     let mut carried: Option<Range<u32>> = None;
     let mut numbered = |line| {
-        let (number, rest) = split_line_number(line).or_else(|| blank_line_number(line))?;
+        let (number, rest) =
+            split_line_number(line).or_else(|| parse_number_of_blank_line(line))?;
         let follows = carried.as_ref().is_none_or(|carried| carried.end == number);
         let first = carried.as_ref().map_or(number, |carried| carried.start);
         carried = Some(first..number.checked_add(1)?);
@@ -17,7 +18,7 @@ pub(super) fn strip_line_numbers(old: &str, new: &str) -> Option<(String, String
     };
     let old_text: String = old.split_inclusive('\n').map(&mut numbered).collect::<Option<_>>()?;
     let Range { start, mut end } = carried?;
-    let plain = |line| match split_line_number(line).or_else(|| blank_line_number(line)) {
+    let plain = |line| match split_line_number(line).or_else(|| parse_number_of_blank_line(line)) {
         Some((number, rest)) if (start..=end).contains(&number) => {
             end = end.max(number.saturating_add(1));
             rest
@@ -37,7 +38,7 @@ fn split_line_number(line: &str) -> Option<(u32, &str)> {
 }
 
 /// Parses the line number of a blank line whose tab is missing.
-fn blank_line_number(line: &str) -> Option<(u32, &str)> {
+fn parse_number_of_blank_line(line: &str) -> Option<(u32, &str)> {
     let number = line.trim_end_matches(['\r', '\n']);
     let is_number = number.trim().bytes().all(|byte| byte.is_ascii_digit());
     Some((number.trim().parse().ok().filter(|_| is_number)?, &line[number.len()..]))

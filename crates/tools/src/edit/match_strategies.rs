@@ -65,7 +65,7 @@ impl MatchKind {
 /// The old and the new text of an edit. Their line ends are line feeds, unless the edit changes
 /// line ends only.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Replacement<'a> {
+pub(super) struct OldAndNewText<'a> {
     pub(super) old: &'a str,
     pub(super) new: &'a str,
     /// Maximum number of places to find.
@@ -75,7 +75,7 @@ pub(super) struct Replacement<'a> {
 /// The places that one strategy found.
 pub(super) struct FoundPlaces<'a> {
     view: NormalisedView<'a>,
-    replacement: Replacement<'a>,
+    replacement: OldAndNewText<'a>,
     pub(super) places: Vec<MatchPlace>,
 }
 
@@ -105,10 +105,15 @@ impl<'a> FoundPlaces<'a> {
     /// ends of the new text are not converted.
     pub(super) fn find_exact(
         text: &'a str,
-        replacement: Replacement<'a>,
+        replacement: OldAndNewText<'a>,
         cancel: &IsCancelled<'_>,
     ) -> Self {
-        let places = MatchPlace::find_exact(text, replacement.old, replacement.max_matches, cancel);
+        let places = MatchPlace::find_all_not_splitting_crlf(
+            text,
+            replacement.old,
+            replacement.max_matches,
+            cancel,
+        );
         Self { view: NormalisedView::new(text, Normalisation::Exact), replacement, places }
     }
 
@@ -117,11 +122,13 @@ impl<'a> FoundPlaces<'a> {
     pub(super) fn find_with_exact_line_ends(
         text: &'a str,
         old: &str,
-        replacement: Replacement<'a>,
+        replacement: OldAndNewText<'a>,
         cancel: &IsCancelled<'_>,
     ) -> Self {
         let view = NormalisedView::new(text, Normalisation::LineEnds);
-        let places = MatchPlace::find_exact(text, old, replacement.max_matches, cancel).into_iter();
+        let places =
+            MatchPlace::find_all_not_splitting_crlf(text, old, replacement.max_matches, cancel)
+                .into_iter();
         let places = places
             .map(|place| MatchPlace { start: view.view_position(place.start), ..place })
             .collect();
@@ -133,7 +140,7 @@ impl<'a> FoundPlaces<'a> {
     pub(super) fn find_by_strategy(
         rung: MatchKind,
         text: &'a str,
-        pair: Replacement<'a>,
+        pair: OldAndNewText<'a>,
         cancel: &IsCancelled<'_>,
     ) -> Self {
         let view = NormalisedView::new(text, rung.normalisation());
@@ -178,14 +185,14 @@ impl<'a> FoundPlaces<'a> {
                     cancel,
                     is_at_end,
                 );
-                Self { view, replacement: Replacement { old, new, ..pair }, places }
+                Self { view, replacement: OldAndNewText { old, new, ..pair }, places }
             }
             _ => Self { view, replacement: pair, places },
         }
     }
 
     /// Returns the offset in the raw text at which a place starts.
-    pub(super) fn start(&self, place: &MatchPlace) -> usize {
+    pub(super) fn raw_start_of_place(&self, place: &MatchPlace) -> usize {
         self.view.raw_position(place.start)
     }
 
@@ -195,7 +202,7 @@ impl<'a> FoundPlaces<'a> {
         self.places.iter().filter(move |place| {
             let is_apart = place.start >= end;
             if is_apart {
-                end = self.end(place, &place.shift.apply_to(self.replacement.old));
+                end = self.view_end_of_place(place, &place.shift.apply_to(self.replacement.old));
             }
             is_apart
         })
@@ -203,14 +210,14 @@ impl<'a> FoundPlaces<'a> {
 
     /// Returns the offset at which a place ends, in the normalised view. `old` is the old text with
     /// the indentation of the place.
-    fn end(&self, place: &MatchPlace, old: &str) -> usize {
+    fn view_end_of_place(&self, place: &MatchPlace, old: &str) -> usize {
         place.start + NormalisedView::from_normalised(old, self.view.level).text.len()
     }
 
     /// Returns the offset of the new text if the new text already exists around a place. The new
     /// text must exist as whole lines, and must contain the old text of this place.
     pub(super) fn already_applied_at(&self, place: &MatchPlace) -> Option<usize> {
-        let (Replacement { old, new, .. }, text) = (self.replacement, &self.view.text);
+        let (OldAndNewText { old, new, .. }, text) = (self.replacement, &self.view.text);
         let mut starts = new.match_indices(old).filter_map(|(at, _)| place.start.checked_sub(at));
         let is_there = |start: &usize| {
             text.as_bytes()[*start..].starts_with(new.as_bytes())
@@ -241,9 +248,9 @@ impl<'a> FoundPlaces<'a> {
                 room = room.checked_sub(self.replacement.new.len().saturating_add(more))?;
                 let old = place.shift.apply_to(self.replacement.old);
                 let new = place.shift.apply_to(self.replacement.new);
-                let pair = Replacement { old: &old, new: &new, ..self.replacement };
+                let pair = OldAndNewText { old: &old, new: &new, ..self.replacement };
                 splices.push(self.to_splice(place.start, pair, &mut line_ends));
-                end = self.end(place, &old);
+                end = self.view_end_of_place(place, &old);
             }
         }
         Some(splices)
@@ -252,10 +259,10 @@ impl<'a> FoundPlaces<'a> {
     fn to_splice(
         &self,
         start: usize,
-        pair: Replacement<'_>,
+        pair: OldAndNewText<'_>,
         line_ends: &mut LineEndLookup<'_>,
     ) -> TextEdit {
-        let Replacement { old, new, .. } = pair;
+        let OldAndNewText { old, new, .. } = pair;
         let level = self.view.level;
         let view = NormalisedView::from_normalised(old, level);
         let (before, after) = common_affix_bytes(old, new);
@@ -265,7 +272,7 @@ impl<'a> FoundPlaces<'a> {
         let raw: Range<_> = self.view.raw_position(start + places.start)
             ..self.view.raw_position(start + places.end);
         let new = &new[before..(new.len() - after).max(before)];
-        let line_end = line_ends.line_end_at(raw.start);
+        let line_end = line_ends.line_end_at_raw_offset(raw.start);
         let new = if level == Normalisation::Exact || line_end == "\n" {
             new.to_owned()
         } else {
@@ -308,13 +315,18 @@ fn only_if_single(places: Vec<MatchPlace>) -> Vec<MatchPlace> {
 impl MatchPlace {
     /// Finds the exact matches in a text, except matches that begin or end between the CR and the
     /// LF of a line end.
-    fn find_exact(text: &str, wanted: &str, most: usize, cancel: &IsCancelled<'_>) -> Vec<Self> {
+    fn find_all_not_splitting_crlf(
+        text: &str,
+        wanted: &str,
+        most: usize,
+        cancel: &IsCancelled<'_>,
+    ) -> Vec<Self> {
         let is_cut = |at| is_within_line_end(text, at);
         Self::find_all(text, wanted, most, cancel, |start, end| !is_cut(start) && !is_cut(end))
     }
 
     /// Returns whether a text occurs exactly once in another text.
-    pub(super) fn is_unique(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> bool {
+    pub(super) fn occurs_exactly_once(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> bool {
         Self::find_all(text, wanted, 2, cancel, |_, _| true).len() == 1
     }
 
@@ -410,7 +422,10 @@ fn find_reindented(
             let found = &lines[index + 1 - pattern.len()..];
             let shift = Reindentation::from_lines(wanted[anchor], found[anchor].1);
             let fits = |shift: &Reindentation| {
-                wanted.iter().zip(found).all(|(wanted, (_, line))| shift.converts(wanted, line))
+                wanted
+                    .iter()
+                    .zip(found)
+                    .all(|(wanted, (_, line))| shift.converts_line_into(wanted, line))
             };
             let place = shift.filter(fits).map(|shift| MatchPlace { start: found[0].0, shift });
             places.extend(place);
@@ -478,7 +493,7 @@ impl Reindentation {
 
     /// Returns whether this change of the indentation turns the line `wanted` into the line
     /// `found`.
-    fn converts(&self, wanted: &str, found: &str) -> bool {
+    fn converts_line_into(&self, wanted: &str, found: &str) -> bool {
         match self {
             Self::AddOrRemove { added, removed } if !wanted.trim().is_empty() => {
                 let rest =

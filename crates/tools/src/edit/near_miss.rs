@@ -79,7 +79,7 @@ pub(super) fn find_near_misses(
         return (Vec::new(), ComparisonTruncation::default());
     };
     let whole = &wanted[first..=last];
-    let wanted = compared_lines(whole);
+    let wanted = lines_within_comparison_limit(whole);
     let uncompared = ComparisonTruncation {
         old_text: wanted.len() < whole.len(),
         file: searched.len() < text.len(),
@@ -88,7 +88,7 @@ pub(super) fn find_near_misses(
     let mut places = Vec::new();
     for end in find_candidate_ends(&all, wanted, &mut check) {
         places.extend(match wanted {
-            [only] => closest_line(&all, only, end, &mut check),
+            [only] => most_similar_line_near(&all, only, end, &mut check),
             _ => align(&all, wanted, end, &mut check),
         });
     }
@@ -117,7 +117,7 @@ pub(super) fn find_near_misses(
                 QuotedLines::from_line_part(lines[0], place.first, start..start + wanted[0].len())
             }
             None => {
-                let is_alone = |shown: &str| MatchPlace::is_unique(text, shown, cancel);
+                let is_alone = |shown: &str| MatchPlace::occurs_exactly_once(text, shown, cancel);
                 QuotedLines::from_lines(
                     lines,
                     place.first,
@@ -138,7 +138,7 @@ pub(super) fn find_near_misses(
 
 /// Returns the first lines of a text, up to the size limit for comparisons. Returns at least one
 /// line.
-fn compared_lines<'a>(wanted: &'a [&'a str]) -> &'a [&'a str] {
+fn lines_within_comparison_limit<'a>(wanted: &'a [&'a str]) -> &'a [&'a str] {
     let mut room = MAX_NEAR_MISS_OLD_TEXT_BYTES;
     let fits = |line: &&&str| match room.checked_sub(line.len()) {
         Some(rest) => {
@@ -272,7 +272,7 @@ struct Alignment {
 /// Finds the line that is most similar to a single-line old text. Only the lines near index `end -
 /// 1` are compared. If a line is much longer than the old text, only its most similar part is
 /// compared.
-fn closest_line(
+fn most_similar_line_near(
     lines: &[&str],
     wanted: &str,
     end: usize,

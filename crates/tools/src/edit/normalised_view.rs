@@ -37,7 +37,7 @@ impl<'a> NormalisedView<'a> {
     /// Creates the view of the text of a file. The function [`line_terminator_byte`] determines
     /// which byte ends a line.
     pub(super) fn new(raw: &'a str, level: Normalisation) -> Self {
-        Self::from_lines(raw, level, LineRangeIter::new(raw))
+        Self::from_lines(raw, level, LineByteRangeIter::new(raw))
     }
 
     /// Creates the view of a text that is already
@@ -47,11 +47,11 @@ impl<'a> NormalisedView<'a> {
         Self::from_lines(
             raw,
             level,
-            LineRangeIter { has_crlf: false, feed: b'\n', ..LineRangeIter::new(raw) },
+            LineByteRangeIter { has_crlf: false, feed: b'\n', ..LineByteRangeIter::new(raw) },
         )
     }
 
-    fn from_lines(raw: &'a str, level: Normalisation, lines: LineRangeIter<'a>) -> Self {
+    fn from_lines(raw: &'a str, level: Normalisation, lines: LineByteRangeIter<'a>) -> Self {
         let is_plain = match level {
             Normalisation::Exact => true,
             Normalisation::LineEnds => !lines.has_crlf || memchr(b'\r', raw.as_bytes()).is_none(),
@@ -128,7 +128,7 @@ pub(super) struct LineEndLookup<'a> {
 impl LineEndLookup<'_> {
     /// Returns the line end of the line at an offset. If this line has no line end, returns the
     /// last line end of the text. Offsets must not decrease between calls.
-    pub(super) fn line_end_at(&mut self, place: usize) -> &'static str {
+    pub(super) fn line_end_at_raw_offset(&mut self, place: usize) -> &'static str {
         if self.next.is_some_and(|next| next < place) {
             self.next = memchr(self.feed, &self.raw[place..]).map(|at| place + at);
         }
@@ -188,7 +188,7 @@ impl ViewBuilder {
 }
 
 /// An iterator over the lines of a text, which returns the offsets of each line.
-struct LineRangeIter<'a> {
+struct LineByteRangeIter<'a> {
     raw: &'a str,
     at: usize,
     feed: u8,
@@ -196,22 +196,22 @@ struct LineRangeIter<'a> {
     has_crlf: bool,
 }
 
-struct LineRange {
+struct LineByteRange {
     content: Range<usize>,
     /// The offset after the line end.
     end: usize,
 }
 
-impl<'a> LineRangeIter<'a> {
+impl<'a> LineByteRangeIter<'a> {
     fn new(raw: &'a str) -> Self {
         Self { raw, at: 0, feed: line_terminator_byte(raw), has_crlf: true }
     }
 }
 
-impl Iterator for LineRangeIter<'_> {
-    type Item = LineRange;
+impl Iterator for LineByteRangeIter<'_> {
+    type Item = LineByteRange;
 
-    fn next(&mut self) -> Option<LineRange> {
+    fn next(&mut self) -> Option<LineByteRange> {
         let (start, bytes) = (self.at, self.raw.as_bytes());
         if start == bytes.len() {
             return None;
@@ -226,7 +226,7 @@ impl Iterator for LineRangeIter<'_> {
             Some(feed) => feed,
             None => bytes.len(),
         };
-        Some(LineRange { content: start..content_end, end: self.at })
+        Some(LineByteRange { content: start..content_end, end: self.at })
     }
 }
 

@@ -4,9 +4,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use callboard_text::{code_fence, head};
+use callboard_text::{head, wrap_in_code_fence};
 
-use super::line_at;
+use super::line_number_at_offset;
 use crate::limits::{MAX_EDIT_CONTEXT_LINE_BYTES, MAX_QUOTED_BYTES, MAX_QUOTED_LINES};
 
 /// Minimum similarity in percent at which a place is treated as the intended place.
@@ -44,16 +44,16 @@ impl QuotedLines {
     ) -> Self {
         let (mut shown, mut room) = (differs..differs, MAX_QUOTED_BYTES);
         let steps = [
-            (OmittedSide::After, 1),
-            (OmittedSide::Before, CONTEXT_LINES_BEFORE),
-            (OmittedSide::After, MAX_QUOTED_LINES),
-            (OmittedSide::Before, MAX_QUOTED_LINES),
+            (ExtendedSide::After, 1),
+            (ExtendedSide::Before, CONTEXT_LINES_BEFORE),
+            (ExtendedSide::After, MAX_QUOTED_LINES),
+            (ExtendedSide::Before, MAX_QUOTED_LINES),
         ];
         for (side, most) in steps {
             for _ in 0..most.min(MAX_QUOTED_LINES - shown.len()) {
                 let next = match side {
-                    OmittedSide::Before => shown.start.checked_sub(1),
-                    OmittedSide::After => Some(shown.end).filter(|at| *at < lines.len()),
+                    ExtendedSide::Before => shown.start.checked_sub(1),
+                    ExtendedSide::After => Some(shown.end).filter(|at| *at < lines.len()),
                 };
                 let rest = next.and_then(|at| room.checked_sub(lines[at].len() + 1));
                 let (Some(at), Some(rest)) = (next, rest) else { break };
@@ -64,12 +64,12 @@ impl QuotedLines {
         if shown.is_empty() {
             let half = MAX_QUOTED_BYTES / 2;
             let around = column.saturating_sub(half)..column.saturating_add(half);
-            return Self::quote_line_range(lines[differs], first + differs, around);
+            return Self::from_byte_range_of_line(lines[differs], first + differs, around);
         }
         let text = lines[shown.clone()].join("\n");
         let (is_cut, is_alone) = (shown.len() < lines.len(), is_alone(&text));
         Self {
-            line: line_number(first + shown.start),
+            line: line_number_from_index(first + shown.start),
             text,
             is_truncated: is_cut,
             is_partial_line: false,
@@ -81,14 +81,14 @@ impl QuotedLines {
     pub(super) fn from_line_part(line: &str, at: usize, part: Range<usize>) -> Self {
         let part = part.start.saturating_sub(MAX_EDIT_CONTEXT_LINE_BYTES)
             ..part.end + MAX_EDIT_CONTEXT_LINE_BYTES;
-        Self::quote_line_range(line, at, part)
+        Self::from_byte_range_of_line(line, at, part)
     }
 
-    fn quote_line_range(line: &str, at: usize, part: Range<usize>) -> Self {
+    fn from_byte_range_of_line(line: &str, at: usize, part: Range<usize>) -> Self {
         let from = head(line, part.start).len();
         let text = head(&line[from..], part.len().min(MAX_QUOTED_BYTES)).to_owned();
         Self {
-            line: line_number(at),
+            line: line_number_from_index(at),
             text,
             is_truncated: true,
             is_partial_line: true,
@@ -110,7 +110,7 @@ impl QuotedLines {
             is_partial_line: is_part,
             is_unique: is_alone,
         } = self;
-        writeln!(formatter, "{}", code_fence("", &format!("{text}\n")))?;
+        writeln!(formatter, "{}", wrap_in_code_fence("", &format!("{text}\n")))?;
         let send = match percent {
             CONFIDENT_PERCENT.. => "Send",
             _ => "If this is what you mean, send",
@@ -137,12 +137,12 @@ impl QuotedLines {
 
 /// The side of the quoted lines on which lines were omitted.
 #[derive(Clone, Copy)]
-enum OmittedSide {
+enum ExtendedSide {
     Before,
     After,
 }
 
-fn line_number(at: usize) -> u32 {
+fn line_number_from_index(at: usize) -> u32 {
     u32::try_from(at + 1).unwrap_or(u32::MAX)
 }
 
@@ -159,7 +159,7 @@ pub struct MatchContext {
 
 impl MatchContext {
     pub(super) fn at_match(text: &str, start: usize) -> Self {
-        let line = line_at(text, start);
+        let line = line_number_at_offset(text, start);
         let begin = |end: usize| text[..end].rfind('\n').map_or(0, |at| at + 1);
         let own = begin(start);
         let (first, from) = match own.checked_sub(1) {

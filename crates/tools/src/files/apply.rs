@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::ExistingEntry;
 use crate::files::workspace::{Workspace, WorkspacePath};
-use crate::files::write::{CrashProtection, record_operations};
+use crate::files::write::{CrashProtection, back_up_and_record_undo};
 use crate::progress::OnProgress;
 
 use self::plan::ApplyPlan;
 
 /// The content and the permission bits of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileContent {
+pub(crate) struct FileBytesAndMode {
     pub(crate) bytes: Vec<u8>,
     pub(crate) mode: u32,
 }
@@ -38,8 +38,8 @@ pub(crate) enum PathChange {
         at: WorkspacePath,
         /// The file at the time of the preview. `None` if it did not exist, or if the call removes
         /// the entry that existed.
-        before: Option<FileContent>,
-        after: FileContent,
+        before: Option<FileBytesAndMode>,
+        after: FileBytesAndMode,
     },
     /// Removes an entry. A directory is removed with all its content.
     Remove(Box<ExistingEntry>),
@@ -67,12 +67,12 @@ impl PathChange {
 /// # Errors
 ///
 /// The errors of [`apply_all_or_none`] that can be detected without a change.
-pub(crate) fn assess_protection(
+pub(crate) fn assess_crash_protection(
     workspace: &Workspace,
     changes: &[PathChange],
 ) -> Result<CrashProtection, ToolError> {
     workspace.recover_unfinished_writes();
-    let plan = ApplyPlan::new(workspace, changes).map_err(as_changed_since_preview)?;
+    let plan = ApplyPlan::from_changes(workspace, changes).map_err(wrong_kind_to_changed_error)?;
     CrashProtection::assess_with_other_changes(workspace, &plan.rewrites())
 }
 
@@ -94,15 +94,15 @@ pub(crate) fn apply_all_or_none(
     watch: &mut OnProgress<'_>,
 ) -> Result<(), ToolError> {
     workspace.recover_unfinished_writes();
-    let plan = ApplyPlan::new(workspace, changes);
+    let plan = ApplyPlan::from_changes(workspace, changes);
     let call = plan.and_then(|plan| plan.stage(protection, watch));
     let call = call.and_then(|mut call| call.commit().map(|()| call));
-    record_operations(workspace, &mut call.map_err(as_changed_since_preview)?, protection);
+    back_up_and_record_undo(workspace, &mut call.map_err(wrong_kind_to_changed_error)?, protection);
     Ok(())
 }
 
 /// Reports another kind of entry at a path as a change since the preview.
-fn as_changed_since_preview(error: ToolError) -> ToolError {
+fn wrong_kind_to_changed_error(error: ToolError) -> ToolError {
     let has_other_kind = matches!(
         error.code(),
         Some(

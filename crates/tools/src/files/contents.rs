@@ -84,7 +84,7 @@ pub(super) fn write_with_progress(
 ///
 /// The new mode may not permit to write the file. Therefore the mode is restored before the
 /// content.
-pub(super) fn restore_mode(
+pub(super) fn restore_mode_if_unchanged(
     dir: &Dir,
     name: &OsStr,
     id: FileId,

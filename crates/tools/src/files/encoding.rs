@@ -85,10 +85,10 @@ impl DecodedText {
             Ok(text) => return Ok(Self { text, encoding: TextEncoding::Utf8, raw: Vec::new() }),
             Err(error) => error.into_bytes(),
         };
-        if let Some(line) = first_invalid_utf8_line(&bytes) {
+        if let Some(line) = invalid_line_if_mostly_utf8(&bytes) {
             return Err(unknown(&format!("is UTF-8 with invalid bytes, the first in line {line}")));
         }
-        let form = TextEncoding::guess(&bytes);
+        let form = TextEncoding::guess_legacy(&bytes);
         let text = form
             .decode_if_reversible(&bytes)
             .ok_or_else(|| unknown("is in an unknown encoding"))?;
@@ -192,7 +192,7 @@ impl DecodedText {
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl TextEncoding {
-    fn guess(bytes: &[u8]) -> Self {
+    fn guess_legacy(bytes: &[u8]) -> Self {
         let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
         detector.feed(bytes, true);
         Self::Legacy(detector.guess(None, Utf8Detection::Deny))
@@ -270,7 +270,7 @@ impl ByteOrder {
 ///
 /// A file counts as mostly UTF-8 if it has at least as many valid multi-byte characters as invalid
 /// byte sequences. A text in a legacy encoding rarely contains valid multi-byte characters.
-fn first_invalid_utf8_line(bytes: &[u8]) -> Option<usize> {
+fn invalid_line_if_mostly_utf8(bytes: &[u8]) -> Option<usize> {
     let (mut whole, mut broken, mut line, mut first) = (0, 0, 1, None);
     for chunk in bytes.utf8_chunks() {
         whole += chunk.valid().chars().filter(|letter| !letter.is_ascii()).count();

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use crate::files::content_hash::{ContentHash, HashingReader};
-use crate::files::system::read_to_cap;
+use crate::files::system::read_all_if_within_limit;
 use crate::files::system::{Dir, EntryMetadata, FileKind};
 use crate::limits::{
     MAX_COUNTED_DEPTH, MAX_COUNTED_FILES, MAX_DIRECTORY_ENTRIES, MAX_UNDO_BYTES,
@@ -71,7 +71,8 @@ impl EntryFingerprint {
         if look.kind != FileKind::File || look.bytes > MAX_WHOLE_FILE_BYTES {
             return Ok((Self::compute(dir, name)?, None));
         }
-        let Some(bytes) = read_to_cap(&dir.open_file(name)?, MAX_WHOLE_FILE_BYTES)? else {
+        let Some(bytes) = read_all_if_within_limit(&dir.open_file(name)?, MAX_WHOLE_FILE_BYTES)?
+        else {
             return Ok((Self::compute(dir, name)?, None));
         };
         let (stamp, length) = (ContentHash::of_bytes(&bytes), bytes.len() as u64);
@@ -121,7 +122,7 @@ impl EntryFingerprint {
 
     /// Returns bytes that identify this state of the entry. A permission is only valid for the
     /// state for which it was given.
-    pub(crate) fn identifying_bytes(&self) -> Vec<u8> {
+    pub(crate) fn kind_and_hash_bytes(&self) -> Vec<u8> {
         [&[self.kind as u8][..], self.hash.as_bytes()].concat()
     }
 }

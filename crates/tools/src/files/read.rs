@@ -15,7 +15,7 @@ use callboard_text::{group_thousands, grouped_count_with_noun};
 use crate::error::{ErrorCode, PathSuggestions, ToolError};
 use crate::files::content_hash::{ContentHash, HashingReader};
 use crate::files::encoding::DecodedText;
-use crate::files::system::read_to_cap;
+use crate::files::system::read_all_if_within_limit;
 use crate::files::walk::{IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder};
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::limits::{
@@ -125,7 +125,7 @@ pub(crate) fn read_text_or_image(
     cancel: &IsCancelled<'_>,
 ) -> Result<(FileContent, Option<SeenContent>), ToolError> {
     let (request, mut file) = ReadRequest::open_file(workspace, at, (offset, limit), cancel)?;
-    let content = match request.read_image(&mut file)? {
+    let content = match request.read_if_image(&mut file)? {
         Some(image) => FileContent::Image(image),
         None => FileContent::Text(request.read_text_excerpt(file)?),
     };
@@ -192,7 +192,7 @@ pub(crate) fn unsaved_excerpt(
     let bytes = text.len() as u64;
     let request = ReadRequest::new(workspace, at, (offset, limit), bytes, &|| false);
     let excerpt = request.read_utf8_lines(Cursor::new(text), true);
-    let excerpt = excerpt.map_err(|error| request.explain(error))?;
+    let excerpt = excerpt.map_err(|error| request.read_error_to_tool_error(error))?;
     Ok((excerpt, request.seen.into_inner()))
 }
 
@@ -206,12 +206,12 @@ struct ReadRequest<'a> {
     seen: OnceCell<SeenContent>,
 }
 
-enum ReadError {
+enum IoOrToolError {
     Io(io::Error),
     Tool(ToolError),
 }
 
-impl From<io::Error> for ReadError {
+impl From<io::Error> for IoOrToolError {
     fn from(error: io::Error) -> Self {
         if error.kind() != io::ErrorKind::Interrupted {
             return Self::Io(error);
@@ -249,19 +249,19 @@ impl<'a> ReadRequest<'a> {
     }
 
     fn read_text_excerpt(&self, file: File) -> Result<FileExcerpt, ToolError> {
-        self.read_text(file).map_err(|error| self.explain(error))
+        self.read_text(file).map_err(|error| self.read_error_to_tool_error(error))
     }
 
-    fn explain(&self, error: ReadError) -> ToolError {
+    fn read_error_to_tool_error(&self, error: IoOrToolError) -> ToolError {
         match error {
-            ReadError::Io(error) => self.workspace.explain_io_error(self.at, &error),
-            ReadError::Tool(error) => error,
+            IoOrToolError::Io(error) => self.workspace.explain_io_error(self.at, &error),
+            IoOrToolError::Tool(error) => error,
         }
     }
 
     /// Reads an image. If the file is not an image, returns `None` and sets the position to the
     /// start of the file.
-    fn read_image(&self, file: &mut File) -> Result<Option<ImageFile>, ToolError> {
+    fn read_if_image(&self, file: &mut File) -> Result<Option<ImageFile>, ToolError> {
         let explain = |error: io::Error| self.workspace.explain_io_error(self.at, &error);
         let start = read_prefix(file).map_err(explain)?;
         let Some(media_type) = image::sniff_media_type(&start) else {
@@ -278,7 +278,7 @@ impl<'a> ReadRequest<'a> {
         Ok(Some(ImageFile { media_type, bytes }))
     }
 
-    fn read_text(&self, mut file: File) -> Result<FileExcerpt, ReadError> {
+    fn read_text(&self, mut file: File) -> Result<FileExcerpt, IoOrToolError> {
         let start = read_prefix(&mut file)?;
         let is_utf8 = std::str::from_utf8(trim_partial_character(&start)).is_ok();
         let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
@@ -293,7 +293,10 @@ impl<'a> ReadRequest<'a> {
             let (given, bytes) =
                 (self.at.given(), grouped_count_with_noun(self.bytes, "byte", "bytes"));
             let message = format!("{given} is a binary file ({kind}, {bytes})");
-            return Err(ReadError::Tool(ToolError::recoverable(ErrorCode::BinaryFile, message)));
+            return Err(IoOrToolError::Tool(ToolError::recoverable(
+                ErrorCode::BinaryFile,
+                message,
+            )));
         }
         let excerpt = self.read_utf8_lines(&mut file, self.bytes <= MAX_WHOLE_FILE_BYTES)?;
         // The first byte that is not UTF-8 may follow the bytes in `start`. Only then, the file is
@@ -309,14 +312,14 @@ impl<'a> ReadRequest<'a> {
 
     /// Reads lines of a text that is not UTF-8. Returns `None` if the file cannot be decoded, or if
     /// it is too large to be edited.
-    fn read_non_utf8(&self, file: &mut File) -> Result<Option<FileExcerpt>, ReadError> {
+    fn read_non_utf8(&self, file: &mut File) -> Result<Option<FileExcerpt>, IoOrToolError> {
         if self.bytes > MAX_WHOLE_FILE_BYTES {
             return Ok(None);
         }
         file.rewind()?;
         // If decoding fails, the caller shows the file with replacement characters or rejects it as
         // binary.
-        let text = read_to_cap(file, MAX_WHOLE_FILE_BYTES)?
+        let text = read_all_if_within_limit(file, MAX_WHOLE_FILE_BYTES)?
             .and_then(|bytes| DecodedText::decode(self.at.given(), bytes).ok());
         let Some((text, encoding)) = text.and_then(|text| {
             let encoding = text.non_utf8_encoding_name()?;
@@ -335,10 +338,10 @@ impl<'a> ReadRequest<'a> {
         &self,
         mut file: impl io::Read + io::Seek,
         is_stamped: bool,
-    ) -> Result<FileExcerpt, ReadError> {
+    ) -> Result<FileExcerpt, IoOrToolError> {
         let first = u64::try_from(self.offset);
         if first.is_err() && self.bytes > MAX_LINE_READ_FILE_BYTES {
-            return Err(ReadError::Tool(self.too_large_error()));
+            return Err(IoOrToolError::Tool(self.too_large_error()));
         }
         file.rewind()?;
         // A file that is too large to be edited needs no hash.
@@ -351,7 +354,7 @@ impl<'a> ReadRequest<'a> {
         let mut page = ExcerptBuilder::default();
         if let Ok(first) = first {
             lines.skip_until_count(first.max(1) - 1)?;
-            lines.read_into(&mut page, self.limit)?;
+            lines.read_lines_into_excerpt(&mut page, self.limit)?;
         }
         // The lines of a large file are only counted if its last lines are requested.
         if self.bytes <= MAX_WHOLE_FILE_BYTES || first.is_err() {
@@ -369,12 +372,12 @@ impl<'a> ReadRequest<'a> {
                 file.seek(SeekFrom::Start(mark.bytes))?;
                 let mut lines = LineReader::new(file, mark.lines, self.cancel);
                 lines.skip_until_count(first - 1)?;
-                lines.read_into(&mut page, self.limit)?;
+                lines.read_lines_into_excerpt(&mut page, self.limit)?;
                 first
             }
         };
         if page.lines == 0 && (first > 1 || !whole) {
-            return Err(ReadError::Tool(self.beyond_end_error(counted, whole)));
+            return Err(IoOrToolError::Tool(self.beyond_end_error(counted, whole)));
         }
         let total = (whole && !has_more).then_some(counted);
         Ok(self.build_excerpt(first, page, counted, total))
@@ -403,9 +406,9 @@ impl<'a> ReadRequest<'a> {
         }
         FileExcerpt {
             path: self.at.path().to_owned(),
-            first_line: if lines == 0 { 0 } else { line_number(first) },
-            last_line: line_number(last),
-            total_lines: total.map(line_number),
+            first_line: if lines == 0 { 0 } else { line_number_to_u32(first) },
+            last_line: line_number_to_u32(last),
+            total_lines: total.map(line_number_to_u32),
             truncated_by: if last < counted {
                 Some(page.truncated_by.unwrap_or(TruncatedBy::LineLimit))
             } else {
@@ -449,7 +452,7 @@ fn read_prefix(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-fn line_number(line: u64) -> u32 {
+fn line_number_to_u32(line: u64) -> u32 {
     // Only a file with more than 4,294,967,295 lines exceeds a `u32`. Almost all of its bytes would
     // have to be line ends.
     u32::try_from(line).unwrap_or(u32::MAX)
@@ -476,7 +479,7 @@ fn find_same_names(workspace: &Workspace, at: &WorkspacePath) -> Vec<(PathBuf, S
     let budget = SearchBudget::new(&|| false).with_time_limit(MAX_SAME_NAME_SEARCH_TIME);
     let mut places = Vec::new();
     for root in workspace.roots() {
-        let walk = workspace.resolve_path(root).and_then(|top| {
+        let walk = workspace.resolve_host_path(root).and_then(|top| {
             Walk::new(workspace, &top, usize::MAX, WalkOrder::ByName, IgnoredFiles::Skip, budget)
         });
         let Ok(mut walk) = walk else { continue };

@@ -16,7 +16,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use acp_types::{FileChange, Operation, diff};
+use acp_types::{FileChange, FileChangeOperation, diff};
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::encoding::DecodedText;
@@ -25,7 +25,7 @@ use crate::files::state::undo_entry::{Backup, FileOperation, MovedEntry, UndoEnt
 use crate::files::system::{Dir, FileKind};
 use crate::files::workspace::open::{self, EntryPath};
 use crate::files::workspace::{Workspace, WorkspacePath};
-use crate::files::write::{RemovedEntry, explain_backup_error};
+use crate::files::write::{EntryToRemove, explain_backup_error};
 use crate::limits::{MAX_DIFF_TIME, MAX_UNDO_BYTES};
 use crate::note::Note;
 
@@ -57,12 +57,12 @@ enum Restorability {
 #[derive(Debug)]
 pub(in crate::files) struct RevocableRemoval<'a> {
     removed: &'a ExistingEntry,
-    content: RemovedContent<'a>,
+    content: BackupOrQuarantine<'a>,
 }
 
 /// The place of the content of a removed entry.
 #[derive(Debug)]
-enum RemovedContent<'a> {
+enum BackupOrQuarantine<'a> {
     Backup(Backup),
     /// No backup is possible, so the entry is still in its directory, under another name.
     Quarantined(Quarantined<'a>),
@@ -156,9 +156,9 @@ impl ExistingEntry {
     }
 
     /// Returns the entry in the form in which a call with several changes removes it.
-    pub(in crate::files) fn to_removed_entry(&self) -> RemovedEntry<'_> {
+    pub(in crate::files) fn to_entry_to_remove(&self) -> EntryToRemove<'_> {
         let can_be_restored = self.can_be_restored();
-        RemovedEntry { entry: &self.entry, fingerprint: &self.fingerprint, can_be_restored }
+        EntryToRemove { entry: &self.entry, fingerprint: &self.fingerprint, can_be_restored }
     }
 
     /// Returns the change that deleting the entry would cause.
@@ -166,10 +166,14 @@ impl ExistingEntry {
     pub(crate) fn deletion_change(&self) -> FileChange {
         let path = self.entry.path.path();
         match &self.text {
-            Some(text) => {
-                diff::diff_texts(path, Operation::Delete, text, "", Instant::now() + MAX_DIFF_TIME)
-            }
-            None => FileChange::new(Operation::Delete, path),
+            Some(text) => diff::diff_texts(
+                path,
+                FileChangeOperation::Delete,
+                text,
+                "",
+                Instant::now() + MAX_DIFF_TIME,
+            ),
+            None => FileChange::new(FileChangeOperation::Delete, path),
         }
     }
 
@@ -192,7 +196,7 @@ impl ExistingEntry {
                 Some(Note::new("kept-once").with_count("bytes", MAX_UNDO_BYTES))
             }
             Restorability::NotRestorable(why) => {
-                Some(Note::new("lost").with_notes("why", [why.clone()], ""))
+                Some(Note::new("lost").with_joined_notes("why", [why.clone()], ""))
             }
         }
     }
@@ -203,7 +207,7 @@ impl ExistingEntry {
     /// # Errors
     ///
     /// `too_large` if the entry is rejected.
-    pub(crate) fn require_deletable(&self) -> Result<(), ToolError> {
+    pub(crate) fn require_restorable_or_inspected(&self) -> Result<(), ToolError> {
         if self.can_be_restored() || self.fingerprint.is_complete {
             return Ok(());
         }
@@ -225,8 +229,8 @@ impl ExistingEntry {
     ///   promised is impossible. After such an error, the entry is back at its path.
     /// - `not_found`, `not_permitted`, `io`. The code `io` is also used if the entry was changed
     ///   and cannot be moved back, because another program uses its name.
-    pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        self.require_deletable()?;
+    pub fn delete_and_record_undo(&self, workspace: &Workspace) -> Result<(), ToolError> {
+        self.require_restorable_or_inspected()?;
         let path = self.entry.path.path().to_owned();
         let operation = match self.remove_if_unchanged(workspace)? {
             Some(before) => FileOperation::Deleted { path, backup: before },
@@ -240,8 +244,8 @@ impl ExistingEntry {
     /// created.
     fn remove_if_unchanged(&self, workspace: &Workspace) -> Result<Option<Backup>, ToolError> {
         match self.remove_revocably(workspace)?.content {
-            RemovedContent::Backup(backup) => Ok(Some(backup)),
-            RemovedContent::Quarantined(aside) => aside.remove_for_good().map(|()| None),
+            BackupOrQuarantine::Backup(backup) => Ok(Some(backup)),
+            BackupOrQuarantine::Quarantined(aside) => aside.remove_for_good().map(|()| None),
         }
     }
 
@@ -255,20 +259,25 @@ impl ExistingEntry {
         let dir = workspace.open_dir(parent)?;
         let removal = |content| RevocableRemoval { removed: self, content };
         if !self.can_be_restored() {
-            let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.fingerprint)?;
-            return Ok(removal(RemovedContent::Quarantined(aside)));
+            let aside = Quarantined::move_aside_if_unchanged(
+                workspace,
+                dir,
+                &self.entry,
+                &self.fingerprint,
+            )?;
+            return Ok(removal(BackupOrQuarantine::Quarantined(aside)));
         }
         let undo = workspace.undo_store();
         let backup = match undo.move_in(&dir, name, self.fingerprint.bytes) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 let copied = self.back_up_by_copy_and_remove(workspace, dir)?;
-                return Ok(removal(RemovedContent::Backup(copied)));
+                return Ok(removal(BackupOrQuarantine::Backup(copied)));
             }
             Err(error) => return Err(explain_backup_error(workspace, at, &error)),
-            Ok(backup) => backup.ok_or_else(|| not_restorable_error(at))?,
+            Ok(backup) => backup.ok_or_else(|| backup_now_impossible_error(at))?,
         };
         if undo.fingerprint_backup(&backup).is_ok_and(|now| now == self.fingerprint) {
-            return Ok(removal(RemovedContent::Backup(backup)));
+            return Ok(removal(BackupOrQuarantine::Backup(backup)));
         }
         self.restore(workspace, &dir, &backup)?;
         Err(changed_error(at))
@@ -280,7 +289,7 @@ impl ExistingEntry {
         let EntryPath { name, path: at, .. } = &self.entry;
         let undo = workspace.undo_store();
         undo.restore(backup, dir, name).map_err(|error| match undo.backup_path(backup) {
-            Some(place) => name_taken_error(at, &path_text(&place)),
+            Some(place) => cannot_move_back_error(at, &path_text(&place)),
             None => workspace.explain_io_error(at, &error),
         })
     }
@@ -294,15 +303,16 @@ impl ExistingEntry {
     ) -> Result<Backup, ToolError> {
         let at = &self.entry.path;
         if self.is_directory() || self.fingerprint.bytes > MAX_UNDO_BYTES {
-            return Err(not_restorable_error(at));
+            return Err(backup_now_impossible_error(at));
         }
-        let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.fingerprint)?;
+        let aside =
+            Quarantined::move_aside_if_unchanged(workspace, dir, &self.entry, &self.fingerprint)?;
         let undo = workspace.undo_store();
         let copied = undo.copy_in(aside.dir(), aside.quarantine_name()).and_then(|backup| {
             let backup = backup.ok_or(io::ErrorKind::NotFound)?;
             let is_same = undo.fingerprint_backup(&backup)?.hash == self.fingerprint.hash;
             if !is_same {
-                undo.remove(&backup);
+                undo.remove_backup(&backup);
             }
             Ok(is_same.then_some(backup))
         });
@@ -408,7 +418,7 @@ impl ExistingEntry {
                 return Ok(());
             }
             let back = new.rename_to_unused_in(&to.name, &old, &from.name);
-            back.map_err(|_taken| name_taken_error(&from.path, to.path.given()))?;
+            back.map_err(|_taken| cannot_move_back_error(&from.path, to.path.given()))?;
             Err(changed_error(&from.path))
         });
         if moved.is_err() {
@@ -422,24 +432,24 @@ impl RevocableRemoval<'_> {
     /// Puts the entry back.
     pub(in crate::files) fn revoke(self, workspace: &Workspace) -> Result<(), ToolError> {
         match self.content {
-            RemovedContent::Backup(backup) => {
+            BackupOrQuarantine::Backup(backup) => {
                 // The directory may have been removed and created again, so its id is not compared.
                 let at = &self.removed.entry.path;
                 let dir = open::open_parent_without_links(at).map(|(dir, _)| dir);
                 let dir = dir.map_err(|error| workspace.explain_io_error(at, &error))?;
                 self.removed.restore(workspace, &dir, &backup)
             }
-            RemovedContent::Quarantined(aside) => aside.restore(),
+            BackupOrQuarantine::Quarantined(aside) => aside.restore(),
         }
     }
 
     /// Completes the removal. Returns the removed entry with its backup, if it has one.
     pub(in crate::files) fn finish(self) -> Option<(PathBuf, Backup)> {
         match self.content {
-            RemovedContent::Backup(backup) => {
+            BackupOrQuarantine::Backup(backup) => {
                 Some((self.removed.entry.path.path().to_owned(), backup))
             }
-            RemovedContent::Quarantined(aside) => {
+            BackupOrQuarantine::Quarantined(aside) => {
                 // The entry no longer has its name. If its content cannot be removed, the next
                 // start removes it.
                 drop(aside.remove_for_good());
@@ -493,7 +503,7 @@ pub(crate) fn changed_error(at: &WorkspacePath) -> ToolError {
 
 /// Creates the error for an entry that was changed and cannot be moved back, because another entry
 /// uses its name.
-fn name_taken_error(at: &WorkspacePath, place: &str) -> ToolError {
+fn cannot_move_back_error(at: &WorkspacePath, place: &str) -> ToolError {
     let given = at.given();
     let message = format!(
         "{given} was changed by another program, and recreated while it was compared. The version \
@@ -502,7 +512,7 @@ fn name_taken_error(at: &WorkspacePath, place: &str) -> ToolError {
     ToolError::recoverable(ErrorCode::Io, message)
 }
 
-fn not_restorable_error(at: &WorkspacePath) -> ToolError {
+fn backup_now_impossible_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
         "{} could not be restored, which was unknown before, so it was not deleted. Try again",
         at.given()

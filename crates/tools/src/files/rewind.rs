@@ -6,7 +6,7 @@ mod forecast;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use acp_types::{FileChange, Operation};
+use acp_types::{FileChange, FileChangeOperation};
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
@@ -28,9 +28,9 @@ use self::forecast::Forecast;
 ///
 /// let workspace = Workspace::new(cwd.clone(), Vec::new())?.with_state_folder(&state);
 /// for (prompt, name) in [(1, "first"), (2, "second")] {
-///     workspace.begin_prompt(prompt);
+///     workspace.set_prompt_number(prompt);
 ///     let at = workspace.resolve(name)?;
-///     write::atomic_write(&workspace, &at, b"text", &write::PreImage::Missing)?;
+///     write::atomic_write_if_unchanged(&workspace, &at, b"text", &write::PreImage::Missing)?;
 /// }
 /// RewindPlan::before_prompt(&workspace, 2)?.run(&workspace)?;
 /// assert!(cwd.join("first").exists() && !cwd.join("second").exists());
@@ -83,11 +83,11 @@ impl KeptFile {
     #[must_use]
     pub fn note(&self, workspace: &Workspace) -> Note {
         let Some(from) = &self.from else {
-            return workspace.unchanged_note(&self.path, self.reason.clone());
+            return workspace.not_reverted_note(&self.path, self.reason.clone());
         };
         let note = Note::new("stays-moved").with_text("path", workspace.display(&self.path));
         let note = note.with_text("from", workspace.display(from));
-        note.with_notes("why", [self.reason.clone()], "")
+        note.with_joined_notes("why", [self.reason.clone()], "")
     }
 }
 
@@ -113,21 +113,22 @@ impl RewindPlan {
         let entries: Vec<_> = entries.into_iter().map(|(number, _)| number).collect();
         entries.iter().for_each(|number| fingerprint.extend(number.to_le_bytes()));
         for (operation, is_skipped) in workspace.undo_store().lost_operations_since_prompt(prompt) {
-            let reason = lost_reason(workspace, &operation, is_skipped);
+            let reason = obstacle_of_lost_operation(workspace, &operation, is_skipped);
             for path in operation.paths() {
                 forecast.kept.push(KeptFile::new(path, Note::new(reason)));
                 paths.insert(path.to_owned());
             }
         }
-        let changes = forecast.changes(&mut fingerprint)?;
-        let is_kept =
-            |operation: &Operation| matches!(operation, Operation::Modify | Operation::Move { .. });
+        let changes = forecast.collect_changes_and_fingerprint(&mut fingerprint)?;
+        let is_kept = |operation: &FileChangeOperation| {
+            matches!(operation, FileChangeOperation::Modify | FileChangeOperation::Move { .. })
+        };
         let modes = changes.iter().filter(|change| is_kept(&change.operation));
         let modes = modes
             .filter_map(|change| Some((change.path.clone(), forecast.mode_change(&change.path)?)))
             .collect();
         let mut kept = std::mem::take(&mut forecast.kept);
-        kept.iter_mut().for_each(|kept| kept.from = forecast.path_before_move(&kept.path));
+        kept.iter_mut().for_each(|kept| kept.from = forecast.current_path_if_moved(&kept.path));
         // Of several reasons for a path, the one of the newest change stays.
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         kept.dedup_by(|a, b| a.path == b.path);
@@ -186,7 +187,7 @@ impl RewindPlan {
     /// changed them too.
     #[must_use]
     pub fn folder_of_replaced_files(&self, workspace: &Workspace) -> Option<PathBuf> {
-        workspace.undo_store().session_folder().filter(|_| self.keeps_replaced_files)
+        workspace.undo_store().session_folder_if_created().filter(|_| self.keeps_replaced_files)
     }
 
     /// Undoes the changes. Each call is undone completely or not at all.
@@ -197,20 +198,20 @@ impl RewindPlan {
     /// a file cannot be changed; calls that this method has already undone stay undone.
     pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
         if Self::before_prompt(workspace, self.prompt)?.fingerprint != self.fingerprint {
-            return Err(changed_meanwhile());
+            return Err(changed_meanwhile_error());
         }
-        self.undo_entries(workspace)?;
+        self.undo_each_entry(workspace)?;
         workspace.undo_store().record_rewind(self.prompt);
         Ok(())
     }
 
-    fn undo_entries(&self, workspace: &Workspace) -> Result<(), ToolError> {
+    fn undo_each_entry(&self, workspace: &Workspace) -> Result<(), ToolError> {
         for number in &self.entries {
             let plan = UndoPlan::for_last_entry(workspace)?;
             // Another program may change a file after the comparison of the fingerprints.
             let is_forecast = |path: &Path| self.skipped.contains(path);
             if plan.number() != *number || !plan.skipped().all(|it| is_forecast(&it.path)) {
-                return Err(changed_meanwhile());
+                return Err(changed_meanwhile_error());
             }
             plan.run(workspace)?;
         }
@@ -219,7 +220,11 @@ impl RewindPlan {
 }
 
 /// Returns why a lost operation cannot be undone, as the key of a message.
-fn lost_reason(workspace: &Workspace, operation: &FileOperation, is_skipped: bool) -> &'static str {
+fn obstacle_of_lost_operation(
+    workspace: &Workspace,
+    operation: &FileOperation,
+    is_skipped: bool,
+) -> &'static str {
     let is_unrecorded = matches!(operation, FileOperation::Unrecorded { .. });
     match (is_skipped || is_unrecorded).then(|| undo::find_obstacle(workspace, operation)) {
         None => undo::REASON_NOT_KEPT,
@@ -229,7 +234,7 @@ fn lost_reason(workspace: &Workspace, operation: &FileOperation, is_skipped: boo
     }
 }
 
-fn changed_meanwhile() -> ToolError {
+fn changed_meanwhile_error() -> ToolError {
     let message = "A file was changed meanwhile. Preview the change again.";
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
@@ -242,12 +247,12 @@ mod tests {
 
     use super::*;
     use crate::files::remove::inspect_entry;
-    use crate::files::write::{PreImage, atomic_write};
+    use crate::files::write::{PreImage, atomic_write_if_unchanged};
     use crate::note::CATALOGUES;
 
     fn write(workspace: &Workspace, name: &str) {
         let at = workspace.resolve(name).unwrap();
-        atomic_write(workspace, &at, b"text", &PreImage::Missing).unwrap();
+        atomic_write_if_unchanged(workspace, &at, b"text", &PreImage::Missing).unwrap();
     }
 
     #[test]
@@ -255,13 +260,13 @@ mod tests {
         let (cwd, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
         let workspace = workspace.with_state_folder(state.path());
-        workspace.begin_prompt(1);
+        workspace.set_prompt_number(1);
         for name in ["first", "second"] {
             write(&workspace, name);
         }
         let plan = RewindPlan::before_prompt(&workspace, 1).unwrap();
         fs::write(cwd.path().join("first"), "by another program").unwrap();
-        let ToolError::Recoverable(failure) = plan.undo_entries(&workspace).unwrap_err() else {
+        let ToolError::Recoverable(failure) = plan.undo_each_entry(&workspace).unwrap_err() else {
             panic!("the turn must go on");
         };
         assert_eq!(failure.code, ErrorCode::ChangedSincePreview);
@@ -281,11 +286,11 @@ mod tests {
         fs::write(cwd.path().join("folder/old"), "before").unwrap();
         let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
         let workspace = workspace.with_state_folder(state.path());
-        workspace.begin_prompt(1);
+        workspace.set_prompt_number(1);
         write(&workspace, "new");
         let at = workspace.resolve("folder/old").unwrap();
         let before = PreImage::Bytes(b"before".to_vec());
-        atomic_write(&workspace, &at, b"after", &before).unwrap();
+        atomic_write_if_unchanged(&workspace, &at, b"after", &before).unwrap();
         fs::remove_dir_all(cwd.path().join("folder")).unwrap();
         std::os::unix::fs::symlink("folder/old", cwd.path().join("folder")).unwrap();
         RewindPlan::before_prompt(&workspace, 1).unwrap().run(&workspace).unwrap();
@@ -299,12 +304,12 @@ mod tests {
         fs::write(cwd.path().join("old/file"), "before").unwrap();
         let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
         let workspace = workspace.with_state_folder(state.path());
-        workspace.begin_prompt(1);
+        workspace.set_prompt_number(1);
         let [old, new] = ["old", "new"].map(|name| workspace.resolve(name).unwrap());
         inspect_entry(&workspace, &old).unwrap().move_to(&workspace, &new).unwrap();
         let file = workspace.resolve("new/file").unwrap();
         let before = PreImage::Bytes(b"before".to_vec());
-        atomic_write(&workspace, &file, b"after", &before).unwrap();
+        atomic_write_if_unchanged(&workspace, &file, b"after", &before).unwrap();
         fs::rename(cwd.path().join("new"), cwd.path().join("aside")).unwrap();
         fs::create_dir(cwd.path().join("new")).unwrap();
         fs::write(cwd.path().join("new/file"), "after").unwrap();
@@ -323,12 +328,12 @@ mod tests {
         fs::write(cwd.path().join("old/file"), "before").unwrap();
         let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
         let workspace = workspace.with_state_folder(state.path());
-        workspace.begin_prompt(1);
+        workspace.set_prompt_number(1);
         let [old, new] = ["old", "new"].map(|name| workspace.resolve(name).unwrap());
         inspect_entry(&workspace, &old).unwrap().move_to(&workspace, &new).unwrap();
         let file = workspace.resolve("new/file").unwrap();
         let before = PreImage::Bytes(b"before".to_vec());
-        atomic_write(&workspace, &file, b"after", &before).unwrap();
+        atomic_write_if_unchanged(&workspace, &file, b"after", &before).unwrap();
         fs::write(cwd.path().join("new/file"), "by another program").unwrap();
         let plan = RewindPlan::before_prompt(&workspace, 1).unwrap();
         let notes: Vec<_> = plan.kept().iter().map(|kept| kept.note(&workspace)).collect();
@@ -344,11 +349,11 @@ mod tests {
         let (cwd, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
         let workspace = workspace.with_state_folder(state.path());
-        workspace.begin_prompt(2);
+        workspace.set_prompt_number(2);
         write(&workspace, "file");
         fs::write(cwd.path().join("file"), "by another program").unwrap();
-        workspace.begin_prompt(5);
-        UndoPlan::for_last_change(&workspace).unwrap().run(&workspace).unwrap();
+        workspace.set_prompt_number(5);
+        UndoPlan::for_last_session_change(&workspace).unwrap().run(&workspace).unwrap();
         let kept = |prompt| RewindPlan::before_prompt(&workspace, prompt).unwrap().kept().len();
         assert_eq!([1, 2, 3, 4, 5].map(kept), [1, 1, 0, 0, 0]);
         RewindPlan::before_prompt(&workspace, 2).unwrap().run(&workspace).unwrap();

@@ -21,7 +21,7 @@ use callboard_sandbox::is_placeholder_at;
 use crate::files::state::snapshots::{ContentCopies, SnapshotEntries, SnapshotEntry};
 use crate::files::system::{Dir, EntryMetadata, FileKind, PinnedDirectory, file_clock_now};
 use crate::files::walk::{EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder};
-use crate::files::workspace::git::git_folders;
+use crate::files::workspace::git::git_dirs_with_submodules;
 use crate::files::workspace::{Workspace, guard};
 use crate::limits::{MAX_REPOSITORY_STATE_BYTES, MAX_SNAPSHOT_ENTRIES};
 
@@ -75,10 +75,10 @@ impl Snapshot {
         let store = workspace.snapshot_store();
         store.wait_for_recordings(is_cancelled);
         let prompt = workspace.undo_store().prompt();
-        if store.is_too_large_in(prompt) {
+        if store.is_too_large_in_prompt(prompt) {
             return Err(NoSnapshot::TooLarge { is_repeated: true });
         }
-        let take = || Self::take_with_copies(workspace, time_limit, is_cancelled);
+        let take = || Self::take_without_retry(workspace, time_limit, is_cancelled);
         // The copies may have become full although many of them are outdated. The next attempt
         // starts with no copies then. If it takes too long, the first snapshot can still be used.
         let taken = match take() {
@@ -86,12 +86,12 @@ impl Snapshot {
             taken => taken,
         };
         if let Err(NoSnapshot::TooLarge { .. }) = taken {
-            store.set_too_large_in(prompt);
+            store.set_too_large_in_prompt(prompt);
         }
         taken
     }
 
-    fn take_with_copies(
+    fn take_without_retry(
         workspace: &Workspace,
         time_limit: Duration,
         is_cancelled: &IsCancelled<'_>,
@@ -102,12 +102,14 @@ impl Snapshot {
             tracing::debug!(%error, "no files can be copied before a command");
             NoSnapshot::NotKept
         })?;
-        let (started, undo_entries) = (file_clock_now(), undo_store.entry_count());
+        let (started, undo_entries) = (file_clock_now(), undo_store.added_entry_count());
         let mut entries = SnapshotEntries::with_capacity(earlier.len());
         let scanned = scan(workspace, time_limit, is_cancelled, &mut |path, dir, metadata| {
             if let Entry::Vacant(place) = entries.entry(path) {
                 let (path, earlier) = (place.key(), earlier.get(place.key()));
-                let entry = SnapshotEntry::read(dir, path, metadata, earlier, &copies, started);
+                let entry = SnapshotEntry::read_and_copy_content(
+                    dir, path, metadata, earlier, &copies, started,
+                );
                 place.insert(entry);
             }
         });
@@ -118,7 +120,7 @@ impl Snapshot {
             entries.extend(unread);
         }
         let entries = Arc::new(entries);
-        store.set_last(entries.clone(), &copies);
+        store.set_last_if_copies_current(entries.clone(), &copies);
         scanned?;
         let repositories = repository_states(workspace);
         let taken = file_clock_now();
@@ -138,7 +140,7 @@ fn scan(
     let budget = SearchBudget::new(is_cancelled).with_time_limit(time_limit);
     let mut count = 0;
     for root in workspace.roots() {
-        let walk = workspace.resolve_path(root).and_then(|at| {
+        let walk = workspace.resolve_host_path(root).and_then(|at| {
             Walk::new(workspace, &at, usize::MAX, WalkOrder::ByName, IgnoredFiles::Skip, budget)
         });
         // A project folder may have been removed.
@@ -187,7 +189,7 @@ fn repository_states(workspace: &Workspace) -> Vec<RepositoryState> {
         });
         (folder, files)
     };
-    workspace.roots().flat_map(git_folders).map(state).collect()
+    workspace.roots().flat_map(git_dirs_with_submodules).map(state).collect()
 }
 
 /// Returns the time at which an entry was created, in nanoseconds since the Unix epoch. Returns

@@ -49,8 +49,8 @@ impl StateFolder {
     /// Checks that `bytes` more bytes can be stored in the folder.
     ///
     /// The check relies on the free space that the system reports. A write may still fail, e.g.
-    /// because a quota is used up. After [such a failure](Self::record_failure), the check also
-    /// writes a few bytes.
+    /// because a quota is used up. After [such a failure](Self::record_write_failure), the check
+    /// also writes a few bytes.
     pub(crate) fn require_space(&self, bytes: u64) -> Result<(), StateUnavailable> {
         let Some(folder) = &self.folder else { return Err(StateUnavailable::NotConfigured) };
         let folders = [UNDO_FOLDER, JOURNAL_FOLDER].map(|name| folder.join(name));
@@ -73,7 +73,7 @@ impl StateFolder {
     }
 
     /// Records that a write failed although the check before it succeeded. Returns the reason.
-    pub(crate) fn record_failure(&self, error: &io::Error) -> StateUnavailable {
+    pub(crate) fn record_write_failure(&self, error: &io::Error) -> StateUnavailable {
         self.has_failed.store(true, Ordering::Relaxed);
         self.reason_from_error(error)
     }

@@ -21,14 +21,14 @@ mod unix;
 #[cfg(not(unix))]
 pub(crate) use portable::{
     Dir, PinnedDirectory, copy_access, exists_without_links, file_clock_now, is_executable,
-    link_count, metadata_file_id, mode_bits, path_metadata, set_mode_bits,
+    link_count, metadata_file_id, mode_bits, path_metadata_following_links, set_mode_bits,
 };
 #[cfg(all(test, unix))]
 pub(crate) use unix::simulated_file_system;
 #[cfg(unix)]
 pub(crate) use unix::{
-    Dir, PinnedDirectory, copy_access, exists_without_links, file_clock_now, is_executable,
-    link_count, metadata_file_id, mode_bits, path_metadata, set_mode_bits,
+    Dir, PinnedDirectory, copy_access, exists_and_has_no_links, file_clock_now, is_executable,
+    link_count, metadata_file_id, mode_bits, path_metadata_following_links, set_mode_bits,
 };
 
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 /// Reads the rest of a file. Returns `None` if this is more than `cap` bytes.
-pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_all_if_within_limit(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
     let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
     // With one extra byte, `read_to_end` detects the end of the file without a reallocation.
     let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
@@ -49,7 +49,7 @@ pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> 
 /// Follows all links of an absolute path. Most paths have none, which a single system call shows.
 pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
     let has_parent = path.components().any(|part| part == Component::ParentDir);
-    if path.is_absolute() && !has_parent && exists_without_links(path)? {
+    if path.is_absolute() && !has_parent && exists_and_has_no_links(path)? {
         return Ok(path.components().collect());
     }
     path.canonicalize()

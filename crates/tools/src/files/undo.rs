@@ -21,7 +21,7 @@ use crate::files::remove::RevocableRemoval;
 use crate::files::state::undo_entry::{FileOperation, ModeChange, UndoEntry};
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::files::write::{
-    CrashProtection, FileWrite, with_unrestored_files, write_all_without_backups,
+    CrashProtection, FileWrite, stage_and_commit_writes, with_unrestored_files,
 };
 use crate::note::Note;
 
@@ -44,8 +44,8 @@ use self::undone_steps::UndoneSteps;
 ///
 /// let workspace = Workspace::new(cwd.clone(), Vec::new())?.with_state_folder(&state);
 /// let at = workspace.resolve("new")?;
-/// write::atomic_write(&workspace, &at, b"text", &write::PreImage::Missing)?;
-/// UndoPlan::for_last_change(&workspace)?.run(&workspace)?;
+/// write::atomic_write_if_unchanged(&workspace, &at, b"text", &write::PreImage::Missing)?;
+/// UndoPlan::for_last_session_change(&workspace)?.run(&workspace)?;
 /// assert!(!cwd.join("new").exists());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -76,7 +76,7 @@ pub(crate) struct SkippedRestore {
 /// The directories that an undone change had created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct UndoneDirectories {
+pub struct CreatedDirectoryOutcomes {
     /// The directories that the undo has removed, innermost first.
     pub removed: Vec<PathBuf>,
     /// The directories that stay, because they are not empty or cannot be removed.
@@ -93,7 +93,7 @@ impl UndoPlan {
     /// # Errors
     ///
     /// `not_found` if there is nothing to undo; `not_permitted`, `io`.
-    pub fn for_last_change(workspace: &Workspace) -> Result<Self, ToolError> {
+    pub fn for_last_session_change(workspace: &Workspace) -> Result<Self, ToolError> {
         workspace.snapshot_store().wait_for_recordings(&|| false);
         Self::for_last_entry(workspace)
     }
@@ -135,7 +135,7 @@ impl UndoPlan {
 
     /// Returns whether the undo keeps files that it removes or replaces, in the session's folder of
     /// backups.
-    pub(crate) fn keeps_files(&self) -> bool {
+    pub(crate) fn backs_up_replaced_files(&self) -> bool {
         let is_kept = |action: &UndoAction| {
             matches!(action, UndoAction::Remove(_) | UndoAction::Rewrite { .. })
         };
@@ -201,7 +201,7 @@ impl UndoPlan {
     pub(crate) fn state_fingerprint(&self) -> Vec<u8> {
         let images = self.actions.iter().map(|action| match action {
             UndoAction::Remove(found) | UndoAction::MoveBack { found, .. } => {
-                found.fingerprint.identifying_bytes()
+                found.fingerprint.kind_and_hash_bytes()
             }
             UndoAction::Rewrite { now, before, modes, .. } => {
                 let hashes = [now, before].map(|bytes| *ContentHash::of_bytes(bytes).as_bytes());
@@ -226,7 +226,7 @@ impl UndoPlan {
     /// # Errors
     ///
     /// `changed_since_preview` if a file was changed since the preview; `io`.
-    pub fn run(self, workspace: &Workspace) -> Result<UndoneDirectories, ToolError> {
+    pub fn run(self, workspace: &Workspace) -> Result<CreatedDirectoryOutcomes, ToolError> {
         let undo = workspace.undo_store();
         let Some(step) = undo.claim_last_entry(self.number) else {
             let message = "Another change was made meanwhile. Preview the undo again.";
@@ -235,7 +235,7 @@ impl UndoPlan {
         match self.undo_all(workspace) {
             Ok((replaced, directories)) => {
                 let left = self.unrestored(workspace);
-                undo.discard_backups_except(self.number, &step, left, replaced);
+                undo.record_undone_entry(self.number, &step, left, replaced);
                 Ok(directories)
             }
             Err(error) => {
@@ -267,37 +267,37 @@ impl UndoPlan {
     fn undo_all(
         &self,
         workspace: &Workspace,
-    ) -> Result<(Vec<FileOperation>, UndoneDirectories), ToolError> {
+    ) -> Result<(Vec<FileOperation>, CreatedDirectoryOutcomes), ToolError> {
         let store = workspace.undo_store();
         let (mut replaced, mut undone) = (Vec::new(), UndoneSteps::default());
         let kept = match self.is_of_command {
-            true => self.back_up_files(workspace, &mut replaced),
+            true => self.back_up_files_to_rewrite(workspace, &mut replaced),
             false => Ok(()),
         };
         if let Err(error) = kept.and_then(|()| self.run_steps(workspace, &mut undone)) {
             let backups = replaced.iter().filter_map(FileOperation::backup);
-            backups.for_each(|backup| store.remove(backup));
+            backups.for_each(|backup| store.remove_backup(backup));
             return Err(with_unrestored_files(error, &undone.roll_back(workspace)));
         }
         // An entry that is removed for good must not keep its directory from being removed.
         let removed: Vec<_> =
             undone.removed.drain(..).filter_map(RevocableRemoval::finish).collect();
-        if !self.restores_entries() {
+        if !self.restores_deleted_entries() {
             self.remove_created_directories(&mut undone);
         }
         for (path, backup) in removed {
             if self.is_of_command {
                 replaced.push(FileOperation::Deleted { path, backup });
             } else {
-                store.remove(&backup);
+                store.remove_backup(&backup);
             }
         }
-        Ok((replaced, undone.into_directories()))
+        Ok((replaced, undone.into_directory_outcomes()))
     }
 
     /// Creates backups of the files that will be rewritten, and adds them to `kept`. Fails if an
     /// entry that will be removed cannot be kept.
-    fn back_up_files(
+    fn back_up_files_to_rewrite(
         &self,
         workspace: &Workspace,
         kept: &mut Vec<FileOperation>,
@@ -338,7 +338,7 @@ impl UndoPlan {
                 found.move_creating_dirs(workspace, to)?;
             }
         }
-        if self.restores_entries() {
+        if self.restores_deleted_entries() {
             self.remove_created_directories(undone);
         }
         for action in &self.actions {
@@ -351,11 +351,10 @@ impl UndoPlan {
             // Without a file, the call would still need a journal.
             return Ok(());
         }
-        write_all_without_backups(workspace, &replaced, &self.crash_protection, &mut |_| {})
-            .map(drop)
+        stage_and_commit_writes(workspace, &replaced, &self.crash_protection, &mut |_| {}).map(drop)
     }
 
-    fn restores_entries(&self) -> bool {
+    fn restores_deleted_entries(&self) -> bool {
         self.actions.iter().any(|action| matches!(action, UndoAction::Restore { .. }))
     }
 

@@ -92,7 +92,7 @@ pub(crate) struct Walk<'a> {
     /// entries.
     levels: Vec<OpenDirectory>,
     /// The ignore rules of the parent directories.
-    parent_rules: Vec<IgnoreRules>,
+    parent_rules: Vec<DirectoryIgnoreRules>,
     ignored: IgnoredFiles,
     /// Whether directories with a name in [`GENERATED_FOLDERS`] are omitted.
     omits_generated: bool,
@@ -110,11 +110,11 @@ struct OpenDirectory {
     path: PathBuf,
     dir: Arc<Dir>,
     entries: std::vec::IntoIter<DirectoryEntry>,
-    rules: IgnoreRules,
+    rules: DirectoryIgnoreRules,
 }
 
 /// The ignore rules of one directory.
-struct IgnoreRules {
+struct DirectoryIgnoreRules {
     /// The rules of `.git/info/exclude` and `.gitignore`. Rules of the latter override those of the
     /// former.
     git: Gitignore,
@@ -295,7 +295,7 @@ impl<'a> Walk<'a> {
                     more || entries.iter().any(|entry| entry.name == name)
                 })
             }
-            IgnoredFiles::Include => IgnoreRules::empty(),
+            IgnoredFiles::Include => DirectoryIgnoreRules::empty(),
         };
         Ok((OpenDirectory { path, dir: Arc::new(dir), entries: entries.into_iter(), rules }, more))
     }
@@ -306,7 +306,7 @@ impl<'a> Walk<'a> {
     fn is_ignored(&self, path: &Path, kind: FileKind) -> bool {
         let levels = self.levels.iter().rev().map(|level| &level.rules);
         let rules = levels.chain(&self.parent_rules);
-        if rules.clone().all(IgnoreRules::is_empty) {
+        if rules.clone().all(DirectoryIgnoreRules::is_empty) {
             return false;
         }
         let (absolute, is_directory) = (self.real.join(path), kind == FileKind::Directory);
@@ -325,7 +325,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl IgnoreRules {
+impl DirectoryIgnoreRules {
     fn empty() -> Self {
         Self { git: Gitignore::empty(), dot_ignore: Gitignore::empty(), is_repository: false }
     }
@@ -386,7 +386,7 @@ pub(crate) fn search_thread_count() -> usize {
 /// Returns the ignore rules of the parent directories, beginning with the nearest directory. The
 /// rules of directories inside the project folder come first. The rules of directories above the
 /// project folder follow, up to the top directory of its repository.
-fn parent_ignore_rules(top: &WorkspacePath) -> Vec<IgnoreRules> {
+fn parent_ignore_rules(top: &WorkspacePath) -> Vec<DirectoryIgnoreRules> {
     let root = &top.root;
     let inside = top.path_in_root.ancestors().skip(1).map(|dir| {
         let real = root.real_path.join(dir);
@@ -420,7 +420,7 @@ fn read_ignore_rules(
     beneath: &Path,
     (real, is_repository): (&Path, bool),
     has: impl Fn(&str) -> bool,
-) -> IgnoreRules {
+) -> DirectoryIgnoreRules {
     let read = |files: &[(&str, &str)]| {
         let mut there = files.iter().filter(|(name, _)| has(name)).peekable();
         if there.peek().is_none() {
@@ -439,5 +439,9 @@ fn read_ignore_rules(
         builder.build().unwrap_or_else(|_| Gitignore::empty())
     };
     let git = [(".git", ".git/info/exclude"), (".gitignore", ".gitignore")];
-    IgnoreRules { git: read(&git), dot_ignore: read(&[(".ignore", ".ignore")]), is_repository }
+    DirectoryIgnoreRules {
+        git: read(&git),
+        dot_ignore: read(&[(".ignore", ".ignore")]),
+        is_repository,
+    }
 }

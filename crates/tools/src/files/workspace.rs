@@ -176,7 +176,7 @@ impl Workspace {
 
     /// Sets the number of the prompt whose calls change files from now on, counted from 1 in the
     /// session. [`RewindPlan`](crate::files::rewind::RewindPlan) goes back to a prompt.
-    pub fn begin_prompt(&self, number: u32) {
+    pub fn set_prompt_number(&self, number: u32) {
         self.undo_store.set_prompt(number);
     }
 
@@ -230,7 +230,7 @@ impl Workspace {
     }
 
     /// Returns the folder of journals. First calls [`Self::recover_unfinished_writes`].
-    pub(crate) fn journal_folder(&self) -> Option<&Path> {
+    pub(crate) fn journal_folder_after_recovery(&self) -> Option<&Path> {
         self.recover_unfinished_writes();
         self.journal_folder.as_deref()
     }
@@ -258,7 +258,7 @@ impl Workspace {
     /// Returns the workspace in which to read a path. For an output of this session, the result is
     /// a separate workspace, which tools that write cannot access.
     #[must_use]
-    pub(crate) fn workspace_for_reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
+    pub(crate) fn output_workspace_or_self(self: &Arc<Self>, given: &str) -> Arc<Self> {
         Arc::clone(self.outputs.reader_for(given).unwrap_or(self))
     }
 
@@ -361,12 +361,12 @@ impl Workspace {
 
     /// Returns a sentence with the reason why an undo or a rewind does not change a file. For a
     /// project folder, the sentence is about the changes in it.
-    pub(crate) fn unchanged_note(&self, path: &Path, reason: Note) -> Note {
+    pub(crate) fn not_reverted_note(&self, path: &Path, reason: Note) -> Note {
         let note = match self.roots().any(|root| root == path) {
             true => Note::new("stays-folder").with_text("path", path_text(path)),
             false => Note::new("stays").with_text("path", self.display(path)),
         };
-        note.with_notes("why", [reason], "")
+        note.with_joined_notes("why", [reason], "")
     }
 
     /// Returns the first of some paths as text, with the number of the others. Returns `None` if
@@ -407,7 +407,7 @@ impl Workspace {
     /// This method is for files that are probed often and are usually missing. Unlike
     /// [`Self::open_read`], this method returns no reason for a failure.
     #[must_use]
-    pub fn open_existing_file(&self, path: &Path) -> Option<File> {
+    pub fn open_read_if_exists(&self, path: &Path) -> Option<File> {
         let at = self.locate_in_roots("", &normalise(path))?;
         let open = |at: &WorkspacePath| at.root.pinned.open_file(&at.path_in_root);
         let file = match open(&at) {
@@ -419,13 +419,13 @@ impl Workspace {
         file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
     }
 
-    /// Records that the session knows the current content of a file inside the roots, e.g. because an
-    /// earlier process of this session read the file. Reads the whole file. A file that cannot be
-    /// read stays unknown.
+    /// Records that the session knows the current content of a file inside the roots, e.g. because
+    /// an earlier process of this session read the file. Reads the whole file. A file that cannot
+    /// be read stays unknown.
     pub fn mark_as_read(&self, path: &Path) {
         let real = self.locate_in_roots("", &normalise(path)).map(|at| self.canonicalize(&at));
         let Some(Ok(real)) = real else { return };
-        let Some(file) = self.open_existing_file(real.path()) else { return };
+        let Some(file) = self.open_read_if_exists(real.path()) else { return };
         let mut reader = HashingReader::new(file);
         if io::copy(&mut reader, &mut io::sink()).is_ok()
             && let Some(hash) = reader.hash()
@@ -481,7 +481,7 @@ impl Workspace {
     /// Returns the effects of reading a file: one effect for `path`, and one for the real path if
     /// links lead to a different path. Rules about reading may match either path.
     fn read_effects(&self, path: &Path) -> Effects {
-        let at = self.follow_links_of_recorded_path(path);
+        let at = self.follow_links_of_host_path(path);
         let effects = at.map(|at| guard::path_effects(self, &at, Effect::Read));
         let unresolved = |_| Effect::Read(path.to_owned()).into();
         guard::mark_outside_effects(self, effects.unwrap_or_else(unresolved))

@@ -29,19 +29,19 @@ use std::io;
 use callboard_text::group_thousands;
 
 use crate::error::{ErrorCode, ToolError};
-use crate::files::state::journal::{JournalFile, next_call_number, temporary_name};
+use crate::files::state::journal::{JournaledFile, random_call_number, temporary_name};
 use crate::files::state::undo_entry::{ModeChange, UndoEntry};
-use crate::files::system::read_to_cap;
+use crate::files::system::read_all_if_within_limit;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::progress::{FilesDone, OnProgress};
 
 pub(crate) use self::crash_protection::CrashProtection;
 pub(in crate::files) use self::crash_protection::ReplaceOrInPlace;
 pub(in crate::files) use self::staged::StagedFile;
-pub(in crate::files) use self::staged_addition::{AddedContent, AdditionPlace, StagedAddition};
-pub(in crate::files) use self::staged_call::{StagedCall, journal_file};
+pub(in crate::files) use self::staged_addition::{AdditionPlace, LinkOrDir, StagedLinkOrDir};
+pub(in crate::files) use self::staged_call::{StagedCall, journal_names_of_entry};
 pub(in crate::files) use self::staged_dir::{StagedDir, Staging, WriteTarget};
-pub(in crate::files) use self::staged_removal::{AsideName, RemovedEntry, StagedRemoval};
+pub(in crate::files) use self::staged_removal::{AsideName, EntryToRemove, StagedRemoval};
 
 /// The state of a file at the time when a change of it was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,8 @@ pub fn read_whole(
         Err(error) if error.code() == Some(ErrorCode::NotFound) => return Ok(PreImage::Missing),
         other => other?,
     };
-    let bytes = read_to_cap(&file, cap).map_err(|error| workspace.explain_io_error(at, &error))?;
+    let bytes = read_all_if_within_limit(&file, cap)
+        .map_err(|error| workspace.explain_io_error(at, &error))?;
     bytes.map(PreImage::Bytes).ok_or_else(|| {
         let message = format!("{} has more than {} bytes", at.given(), group_thousands(cap));
         ToolError::recoverable(ErrorCode::TooLarge, message)
@@ -109,7 +110,7 @@ pub fn read_whole(
 /// - `not_permitted`, e.g. for a read-only file, even if the permissions of its directory would
 ///   allow replacing the file.
 /// - `io`.
-pub fn atomic_write(
+pub fn atomic_write_if_unchanged(
     workspace: &Workspace,
     at: &WorkspacePath,
     bytes: &[u8],
@@ -119,12 +120,13 @@ pub fn atomic_write(
 }
 
 /// Writes several files: either all of them or none. Each file is written in the same way as by
-/// [`atomic_write`].
+/// [`atomic_write_if_unchanged`].
 ///
 /// # Errors
 ///
-/// Returns the error of [`atomic_write`] for the first file that cannot be written or that occurs
-/// twice. All files are then restored. If a file cannot be restored, the error contains its path.
+/// Returns the error of [`atomic_write_if_unchanged`] for the first file that cannot be written or
+/// that occurs twice. All files are then restored. If a file cannot be restored, the error contains
+/// its path.
 pub fn write_all_or_none(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
@@ -141,14 +143,14 @@ pub(crate) fn write_all_with_progress(
     protection: &CrashProtection,
     watch: &mut OnProgress<'_>,
 ) -> Result<(), ToolError> {
-    let mut written = write_all_without_backups(workspace, changes, protection, watch)?;
-    record_operations(workspace, &mut written, protection);
+    let mut written = stage_and_commit_writes(workspace, changes, protection, watch)?;
+    back_up_and_record_undo(workspace, &mut written, protection);
     Ok(())
 }
 
 /// Turns the old files of a call into backups, and records the operations that are needed to undo
 /// the call.
-pub(in crate::files) fn record_operations(
+pub(in crate::files) fn back_up_and_record_undo(
     workspace: &Workspace,
     call: &mut StagedCall<'_>,
     protection: &CrashProtection,
@@ -159,14 +161,14 @@ pub(in crate::files) fn record_operations(
 }
 
 /// Writes several files: either all of them or none. Creates no backups.
-pub(crate) fn write_all_without_backups<'a>(
+pub(crate) fn stage_and_commit_writes<'a>(
     workspace: &'a Workspace,
     changes: &[FileWrite<'a>],
     protection: &CrashProtection,
     watch: &mut OnProgress<'_>,
 ) -> Result<StagedCall<'a>, ToolError> {
-    let call = next_call_number();
-    let manners = protection.write_methods(workspace, changes)?;
+    let call = random_call_number();
+    let manners = protection.choose_replace_or_in_place(workspace, changes)?;
     let names = match protection.keeps_backups() {
         true => Some(journal_files(workspace, changes, &manners, call)?),
         false => None,
@@ -210,9 +212,9 @@ fn journal_files(
     changes: &[FileWrite<'_>],
     manners: &[ReplaceOrInPlace],
     call: u64,
-) -> Result<Vec<JournalFile>, ToolError> {
+) -> Result<Vec<JournaledFile>, ToolError> {
     let names = changes.iter().zip(manners).enumerate().map(|(number, (change, manner))| {
-        let real = workspace.real_path(&workspace.canonicalize(change.path)?);
+        let real = workspace.path_beneath_real_root(&workspace.canonicalize(change.path)?);
         let parent = real.parent().zip(real.file_name());
         let is_a_directory =
             || workspace.explain_io_error(change.path, &io::ErrorKind::IsADirectory.into());
@@ -220,9 +222,9 @@ fn journal_files(
         let missing = dir.ancestors().take_while(|dir| change.expected.is_none() && !dir.exists());
         let mut made: Vec<_> = missing.map(|dir| dir.as_os_str().to_owned()).collect();
         made.reverse();
-        let copies = manner.copies_folder(workspace);
+        let copies = manner.repair_copy_folder(workspace);
         let (dir, name, temporary) = (dir.into(), name.to_owned(), temporary_name(call, number));
-        Ok(JournalFile { made, ..journal_file(dir, name, temporary, copies) })
+        Ok(JournaledFile { made, ..journal_names_of_entry(dir, name, temporary, copies) })
     });
     names.collect()
 }
@@ -231,7 +233,7 @@ fn journal_files(
 /// next preview detects this.
 pub(in crate::files) fn state_folder_error(workspace: &Workspace, error: &io::Error) -> ToolError {
     let message =
-        format!("no file was changed: {}", workspace.state_folder().record_failure(error));
+        format!("no file was changed: {}", workspace.state_folder().record_write_failure(error));
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 

@@ -83,15 +83,16 @@ fn classify_ipv6(address: Ipv6Addr) -> AddressKind {
         // IPv4-compatible, IPv4-mapped, IPv4-translated, and NAT64 (RFC 6052).
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => classify_ipv4(embedded(high, low)),
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => classify_ipv4(ipv4_from_segments(high, low)),
         // NAT64 of a local network (RFC 8215), with a prefix of 96 bits.
-        [0x64, 0xff9b, 1, _, _, _, high, low] => match classify_ipv4(embedded(high, low)) {
+        [0x64, 0xff9b, 1, _, _, _, high, low] => match classify_ipv4(ipv4_from_segments(high, low))
+        {
             AddressKind::Public => AddressKind::Private,
             kind => kind,
         },
         // 6to4 (RFC 3056), and Teredo (RFC 4380), which inverts the bits.
-        [0x2002, high, low, ..] => classify_ipv4(embedded(high, low)),
-        [0x2001, 0, .., high, low] => classify_ipv4(embedded(!high, !low)),
+        [0x2002, high, low, ..] => classify_ipv4(ipv4_from_segments(high, low)),
+        [0x2001, 0, .., high, low] => classify_ipv4(ipv4_from_segments(!high, !low)),
         // Unique local addresses, and the deprecated site-local addresses.
         [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => AddressKind::Private,
         [0xfe80..=0xfebf, ..] => AddressKind::LinkLocal,
@@ -101,7 +102,7 @@ fn classify_ipv6(address: Ipv6Addr) -> AddressKind {
 }
 
 /// Returns the IPv4 address in two segments of an IPv6 address.
-fn embedded(high: u16, low: u16) -> Ipv4Addr {
+fn ipv4_from_segments(high: u16, low: u16) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low))
 }
 

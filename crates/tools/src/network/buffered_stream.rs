@@ -37,7 +37,7 @@ impl BufferedStream {
     }
 
     /// Returns the first byte without removing it from the stream.
-    pub(crate) async fn first_byte(&mut self) -> io::Result<u8> {
+    pub(crate) async fn peek_first_byte(&mut self) -> io::Result<u8> {
         if self.buffer.is_empty() {
             self.fill().await?;
         }
@@ -68,7 +68,7 @@ impl BufferedStream {
     ///
     /// The end of a stream is received after all of its bytes. If the buffers of the proxy and the
     /// system are full (together some 100 KiB), only a reset of the connection is detected.
-    pub(crate) async fn disconnected(&mut self) {
+    pub(crate) async fn wait_for_disconnect(&mut self) {
         while self.buffer.len() < MAX_PROXY_HEAD_BYTES {
             if matches!(self.fill().await, Ok(0) | Err(_)) {
                 return;

@@ -24,15 +24,15 @@ type ConnectTo = dyn Fn(SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>>
 type IsOwnAddress = dyn Fn(IpAddr) -> bool + Send + Sync;
 
 /// Access to the network, which tests replace.
-pub(crate) struct Network {
+pub(crate) struct NetworkFunctions {
     pub(crate) resolve: Box<ResolveName>,
     pub(crate) connect: Box<ConnectTo>,
     pub(crate) is_own_address: Box<IsOwnAddress>,
 }
 
-impl Network {
+impl NetworkFunctions {
     /// Returns the network of this process.
-    pub(crate) fn of_host() -> Self {
+    pub(crate) fn of_this_process() -> Self {
         Self {
             resolve: Box::new(|name| {
                 Box::pin(async move { Ok(lookup_host((name.host, name.port)).await?.collect()) })
@@ -96,7 +96,7 @@ impl Route {
 
 /// A connection for plain HTTP.
 #[cfg(feature = "web")]
-pub(crate) struct PlainStream {
+pub(crate) struct PlainHttpConnection {
     pub(crate) stream: BufferedStream,
     /// Whether the other side is a proxy, which needs the whole URL.
     pub(crate) is_proxied: bool,
@@ -116,7 +116,7 @@ pub(crate) enum ConnectError {
 /// Connects to destinations that were allowed.
 pub(crate) struct Connector {
     pub(crate) upstream: Option<UpstreamProxy>,
-    pub(crate) network: Arc<Network>,
+    pub(crate) network: Arc<NetworkFunctions>,
 }
 
 impl Connector {
@@ -128,33 +128,33 @@ impl Connector {
         destination: &Destination,
         allowed: &[AddressKind],
     ) -> Result<BufferedStream, ConnectError> {
-        self.open(&self.find_route(destination, allowed).await?).await
+        self.open(&self.resolve_allowed_route(destination, allowed).await?).await
     }
 
     /// Resolves a destination, and removes the addresses whose kind is not allowed. Opens no
     /// connection to the destination.
-    pub(crate) async fn find_route(
+    pub(crate) async fn resolve_allowed_route(
         &self,
         destination: &Destination,
         allowed: &[AddressKind],
     ) -> Result<Route, ConnectError> {
         let addresses = if self.upstream_of(destination).is_none() {
             let mut addresses = self.look_up_addresses(destination).await?;
-            self.check_addresses(&destination.host, &mut addresses, allowed)?;
+            self.retain_allowed_addresses(&destination.host, &mut addresses, allowed)?;
             Some(addresses)
         } else {
             if let Some(mut addresses) = known_addresses(destination) {
-                self.check_addresses(&destination.host, &mut addresses, allowed)?;
+                self.retain_allowed_addresses(&destination.host, &mut addresses, allowed)?;
             }
             None
         };
         Ok(Route { destination: destination.clone(), addresses })
     }
 
-    /// Returns whether [`find_route`](Self::find_route) sends the name of a destination to a name
-    /// server.
+    /// Returns whether [`resolve_allowed_route`](Self::resolve_allowed_route) sends the name of a
+    /// destination to a name server.
     #[cfg(feature = "web")]
-    pub(crate) fn must_resolve(&self, destination: &Destination) -> bool {
+    pub(crate) fn needs_name_server(&self, destination: &Destination) -> bool {
         known_addresses(destination).is_none() && self.upstream_of(destination).is_none()
     }
 
@@ -177,15 +177,18 @@ impl Connector {
     /// the caller sends the request to the proxy and not through a tunnel, because many proxies
     /// open tunnels only to the port of HTTPS.
     #[cfg(feature = "web")]
-    pub(crate) async fn open_plain(&self, route: &Route) -> Result<PlainStream, ConnectError> {
+    pub(crate) async fn open_plain(
+        &self,
+        route: &Route,
+    ) -> Result<PlainHttpConnection, ConnectError> {
         if route.addresses.is_some() {
             let stream = self.open(route).await?;
-            return Ok(PlainStream { stream, is_proxied: false, authorization: None });
+            return Ok(PlainHttpConnection { stream, is_proxied: false, authorization: None });
         }
         let (proxy, stream) = self.connect_to_upstream(&route.destination).await?;
         let authorization = proxy.authorization().map(str::to_owned);
         let stream = BufferedStream::new(stream);
-        Ok(PlainStream { stream, is_proxied: true, authorization })
+        Ok(PlainHttpConnection { stream, is_proxied: true, authorization })
     }
 
     /// Returns a route to another port of the same host, with the same addresses. Returns `None` if
@@ -267,7 +270,7 @@ impl Connector {
     /// # Errors
     ///
     /// Returns an error if no address remains.
-    fn check_addresses(
+    fn retain_allowed_addresses(
         &self,
         host: &str,
         addresses: &mut Vec<SocketAddr>,

@@ -23,9 +23,9 @@ use crate::tool::DynTool;
 ///
 /// let live = LiveTools::default();
 /// let registry = Registry::builtin().with_live_tools(live.clone());
-/// let before = registry.generation();
+/// let before = registry.live_tools_generation();
 /// live.replace(Vec::new());
-/// assert_ne!(registry.generation(), before);
+/// assert_ne!(registry.live_tools_generation(), before);
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct LiveTools(Arc<Mutex<CurrentTools>>);
@@ -57,7 +57,7 @@ impl LiveTools {
         });
         let mut current = lock(&self.0);
         (current.tools, current.find_tool) = (tools, find_tool);
-        current.remove_surplus();
+        current.remove_oldest_found_over_limit();
         current.generation += 1;
     }
 
@@ -97,18 +97,18 @@ impl CurrentTools {
     }
 
     /// Adds tools to those that the model receives.
-    fn add_found(&mut self, names: impl IntoIterator<Item = String>) {
+    fn offer_found_tools(&mut self, names: impl IntoIterator<Item = String>) {
         let names: Vec<_> = names.into_iter().collect();
         // A tool that is found again moves to the end of the list, so that it is not removed soon.
         self.found.retain(|name| !names.contains(name));
         self.found.extend(names);
-        self.remove_surplus();
+        self.remove_oldest_found_over_limit();
         self.generation += 1;
     }
 
     /// If the definitions of all found tools are too large, removes the tools that were found
     /// first. The tool that was found last is never removed.
-    fn remove_surplus(&mut self) {
+    fn remove_oldest_found_over_limit(&mut self) {
         let bytes = |name: &String| self.find(name).map_or(0, |tool| tool.definition_bytes());
         let mut total = 0;
         let kept = self.found.iter().rev().take_while(|name| {

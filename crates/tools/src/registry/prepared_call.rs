@@ -10,7 +10,7 @@ use acp_lifecycle::{
     CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect, Effects, ErasedPlan,
     Grant, PermissionSubject, PinnedPlan, Titles, Verdict,
 };
-use acp_types::{Content, ContentBlock, FileChange, Location, Operation, ToolCallPatch};
+use acp_types::{Content, ContentBlock, FileChange, FileChangeOperation, Location, ToolCallPatch};
 use serde_json::Value;
 
 use super::arguments::NormalisedArguments;
@@ -51,7 +51,7 @@ pub struct PreparedCall {
 impl CallExecutor for PreparedCall {
     type Plan = ErasedPlan;
 
-    async fn preview_reads(&mut self, call: &CallHandle) -> Result<Effects, CallFailure> {
+    async fn read_effects_of_preview(&mut self, call: &CallHandle) -> Result<Effects, CallFailure> {
         let (entry, args, _) = self.normalise_and_report_description(call).await?;
         let paths = entry
             .tool
@@ -72,7 +72,9 @@ impl CallExecutor for PreparedCall {
         }
         // If the session has already read a file, reading it again requires no permission.
         let unread = self.context.run_blocking(move |workspace| {
-            Ok(effects_of_reading(workspace, &shared, |at| !is_already_read(workspace, at)))
+            Ok(effects_of_reading(workspace, &shared, |at| {
+                !is_current_content_already_read(workspace, at)
+            }))
         });
         let unread = unread.await.map_err(|error| to_failure(error, call))?;
         if call.judge_effects(&unread) == Verdict::Ask {
@@ -99,7 +101,7 @@ impl CallExecutor for PreparedCall {
         patch.locations = draft.locations.or_else(|| to_locations(&outside));
         let titles = self.titles.clone();
         let (mut shown, is_shown) =
-            shown_changes::content_and_patch_for_changes(draft.changes, &self.context, &titles)
+            shown_changes::content_with_patch_if_truncated(draft.changes, &self.context, &titles)
                 .await;
         self.discard_patch_files();
         self.patch_file_uris.extend(shown.iter().filter_map(linked_uri));
@@ -220,7 +222,7 @@ impl PreparedCall {
 
     fn discard_patch_files(&mut self) {
         let outputs = self.context.workspace.outputs();
-        self.patch_file_uris.drain(..).for_each(|uri| outputs.remove(&uri));
+        self.patch_file_uris.drain(..).for_each(|uri| outputs.remove_by_uri(&uri));
     }
 
     /// Appends the notes about the arguments to a text for the model.
@@ -270,7 +272,7 @@ fn effects_of_reading(
 }
 
 /// Returns whether the session has already read the current content of a file.
-fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
+fn is_current_content_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
     let Ok(PreImage::Bytes(bytes)) = read_whole(workspace, at, MAX_WHOLE_FILE_BYTES) else {
         return false;
     };
@@ -286,7 +288,8 @@ fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
 pub(super) fn declared_or_unknown_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effects {
     let is_silent = draft.effects.iter().next().is_none();
     let changes = |change: &FileChange| {
-        let is_same = change.operation == Operation::Modify && change.old_text == change.new_text;
+        let is_same =
+            change.operation == FileChangeOperation::Modify && change.old_text == change.new_text;
         !is_same || !change.hunks.is_empty() || change.unlisted != (0, 0)
     };
     let acts = spec.side_effects == SideEffects::Anything || draft.changes.iter().any(changes);

@@ -10,7 +10,7 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
 use callboard_text::group_thousands;
 
-use crate::files::state::outputs::{OutputReplaceability, OutputStore};
+use crate::files::state::outputs::{OutputReproducibility, OutputStore};
 use crate::limits::{MAX_INLINE_RESULT_BYTES, MAX_OUTPUT_FILE_BYTES};
 use crate::tool::{Context, ToolOutput, run_on_blocking_thread};
 use acp_types::path::file_uri;
@@ -54,7 +54,7 @@ pub(super) async fn store_long_result(
 
 /// Writes a result to a file. Returns `None` if the session has no folder for outputs.
 fn write_result_file<R>(text: &str, outputs: &OutputStore<R>) -> io::Result<Option<PathBuf>> {
-    let Some((mut file, path)) = outputs.create_output_file(OutputReplaceability::Reproducible)?
+    let Some((mut file, path)) = outputs.create_output_file(OutputReproducibility::Reproducible)?
     else {
         return Ok(None);
     };
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let given = path.to_str().unwrap();
         let window =
-            read_excerpt(&workspace.workspace_for_reading(given), given, Some(9_000), Some(1))
+            read_excerpt(&workspace.output_workspace_or_self(given), given, Some(9_000), Some(1))
                 .unwrap();
         assert_eq!(window.text, "line\n");
         let link = serde_json::to_string(&result_file_link(&path, text.len())).unwrap();

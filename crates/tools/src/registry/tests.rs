@@ -13,7 +13,7 @@ use acp_lifecycle::{
     AllowInProjectPolicy, Effect, ErasedPlan, Grant, PinnedPlan, Policy, Session, SessionHandle,
     Verdict, execute_call,
 };
-use acp_types::{CallEndReason, FileChange, Operation, ToolCallId, ToolKind};
+use acp_types::{CallEndReason, FileChange, FileChangeOperation, ToolCallId, ToolKind};
 use futures::future::{BoxFuture, FutureExt as _};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ const CLEAR_NAMES: &[&str] =
 #[test]
 fn every_built_in_tool_has_titles_a_schema_and_a_description() {
     let registry = Registry::builtin();
-    for tool in registry.iter() {
+    for tool in registry.definitions_for_model() {
         let spec = tool.spec;
         assert!(registry.titles.has(&spec.title), "{} has no title", spec.name);
         let pending = format!("{}-pending", spec.title);
@@ -163,7 +163,7 @@ struct ServerTool(&'static str, Option<&'static str>);
 impl DynTool for ServerTool {
     fn spec(&self) -> Spec {
         let spec = Spec::new(self.0.to_owned(), "Counts words.".to_owned(), ToolKind::Search);
-        self.1.map_or(spec.clone(), |key| spec.with_title(key))
+        self.1.map_or(spec.clone(), |key| spec.with_title_message_key(key))
     }
 
     fn input_schema(&self) -> Value {
@@ -207,7 +207,7 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
-    session.update(|session, _| session.set_policy(Arc::new(AllowInProjectPolicy)));
+    session.update(|session, _| session.replace_policy(Arc::new(AllowInProjectPolicy)));
     let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
     let titles = [("en", "count = Count\ncount-pending = Soon")];
     for (name, key, pending, whole) in [
@@ -294,7 +294,7 @@ async fn a_run_time_tool_previews_no_file_that_may_not_be_read() {
     std::fs::write(folder.path().join("a.txt"), "text").unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
-    session.update(|session, _| session.set_policy(Arc::new(DenyReadsPolicy)));
+    session.update(|session, _| session.replace_policy(Arc::new(DenyReadsPolicy)));
     let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
     let (mut registry, has_looked) = (Registry::builtin(), Arc::<AtomicBool>::default());
     registry.add_dyn(Box::new(ShowingServerTool(has_looked.clone())));
@@ -309,7 +309,8 @@ async fn a_run_time_tool_previews_no_file_that_may_not_be_read() {
 fn only_the_internal_keywords_of_a_foreign_schema_are_removed() {
     let mut registry = Registry::builtin();
     registry.add_dyn(Box::new(ServerTool("word_count", None)));
-    let listed = registry.iter().find(|tool| tool.spec.name == "word_count").unwrap();
+    let listed =
+        registry.definitions_for_model().find(|tool| tool.spec.name == "word_count").unwrap();
     let expected = json!({
         "type": "object",
         "title": "Count",
@@ -327,7 +328,8 @@ fn only_the_internal_keywords_of_a_foreign_schema_are_removed() {
 #[test]
 fn names_and_kinds_are_those_that_stay() {
     let registry = Registry::builtin();
-    let listed: Vec<_> = registry.iter().map(|tool| (tool.spec.name, tool.spec.kind)).collect();
+    let listed: Vec<_> =
+        registry.definitions_for_model().map(|tool| (tool.spec.name, tool.spec.kind)).collect();
     let listed: Vec<_> = listed.iter().map(|(name, kind)| (&**name, *kind)).collect();
     assert_eq!(
         listed,
@@ -356,7 +358,7 @@ fn names_and_kinds_are_those_that_stay() {
 #[test]
 fn no_two_tools_share_a_name() {
     let registry = Registry::builtin();
-    let names = registry.iter().flat_map(|tool| {
+    let names = registry.definitions_for_model().flat_map(|tool| {
         let aliases = tool.spec.aliases.iter().map(|alias| Cow::Borrowed(*alias));
         std::iter::once(tool.spec.name).chain(aliases)
     });
@@ -372,10 +374,10 @@ fn a_silent_tool_that_changes_files_has_an_unknown_effect() {
         Spec::new("shows", "Changes a file.", ToolKind::Edit)
             .with_side_effects(SideEffects::Changes)
     };
-    let modified = || FileChange::new(Operation::Modify, "/p/a");
+    let modified = || FileChange::new(FileChangeOperation::Modify, "/p/a");
     let mut large = modified();
     large.unlisted = (1, 1);
-    let moved = FileChange::new(Operation::Move { from: "/p/b".into() }, "/p/a");
+    let moved = FileChange::new(FileChangeOperation::Move { from: "/p/b".into() }, "/p/a");
     for (change, acts) in [(modified(), false), (large, true), (moved, true)] {
         let draft = ToolPreview { changes: vec![change], ..ToolPreview::new(()) };
         let effects = declared_or_unknown_effects(&spec(), &draft);

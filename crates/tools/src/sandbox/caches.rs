@@ -50,13 +50,13 @@ pub(super) struct CacheCopies {
 
 /// The copies that a command uses. Another command can use them when the value is dropped.
 #[derive(Debug)]
-pub(super) struct CacheCopy {
+pub(super) struct ClaimedCacheCopies {
     number: usize,
     copies: Arc<CacheCopies>,
 }
 
 impl CacheCopies {
-    pub(super) fn claim_unused(self: &Arc<Self>) -> CacheCopy {
+    pub(super) fn claim_unused(self: &Arc<Self>) -> ClaimedCacheCopies {
         let mut in_use = lock(&self.in_use);
         let free = in_use.iter().position(|is_used| !is_used);
         let number = free.unwrap_or_else(|| {
@@ -64,11 +64,11 @@ impl CacheCopies {
             in_use.len() - 1
         });
         in_use[number] = true;
-        CacheCopy { number, copies: self.clone() }
+        ClaimedCacheCopies { number, copies: self.clone() }
     }
 }
 
-impl Drop for CacheCopy {
+impl Drop for ClaimedCacheCopies {
     fn drop(&mut self) {
         lock(&self.copies.in_use)[self.number] = false;
     }
@@ -108,7 +108,7 @@ impl FoundCaches {
     }
 }
 
-impl CacheCopy {
+impl ClaimedCacheCopies {
     /// Creates folders for the changed files of all existing caches. The folders are created
     /// beneath `layers`.
     pub(super) fn create_layer_folders(

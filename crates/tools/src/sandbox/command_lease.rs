@@ -5,10 +5,10 @@ use std::mem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use super::caches::CacheCopy;
+use super::caches::ClaimedCacheCopies;
 use super::connections::CommandConnections;
-use super::made_names::{ChangeTime, MadeNames};
-use super::protected_copies::{ProtectedCopies, RestoredNames};
+use super::made_names::{ChangeTime, ChangedExecutableOrHiddenFiles};
+use super::protected_copies::{ProtectedCopies, ProtectedRestoreOutcome};
 use crate::files::workspace::Workspace;
 use crate::lock::lock;
 use crate::note::Note;
@@ -20,7 +20,7 @@ pub(crate) struct SandboxLease {
     roots: Vec<PathBuf>,
     watched: Mutex<WatchedNames>,
     connections: Option<CommandConnections>,
-    _cache_copy: Option<CacheCopy>,
+    _cache_copy: Option<ClaimedCacheCopies>,
 }
 
 #[derive(Debug)]
@@ -39,10 +39,10 @@ struct WatchedNames {
 /// to which the sandbox refused connections.
 #[derive(Debug, Default)]
 pub(crate) struct SandboxFindings {
-    restored: RestoredNames,
+    restored: ProtectedRestoreOutcome,
     /// The protected names that changed while the command ran in the background.
     changed_in_background: Vec<PathBuf>,
-    made: MadeNames,
+    made: ChangedExecutableOrHiddenFiles,
     refused_hosts: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl SandboxLease {
     pub(super) fn new(
         roots: Vec<PathBuf>,
         protected: Arc<ProtectedCopies>,
-        cache_copy: Option<CacheCopy>,
+        cache_copy: Option<ClaimedCacheCopies>,
     ) -> Self {
         let watched = WatchedNames {
             protected: Some(protected),
@@ -84,15 +84,15 @@ impl SandboxLease {
         SandboxFindings {
             restored: restored.unwrap_or_default(),
             changed_in_background,
-            made: MadeNames::find(&self.roots, since),
+            made: ChangedExecutableOrHiddenFiles::find(&self.roots, since),
             refused_hosts: self.connections.as_ref().and_then(CommandConnections::take_refused),
         }
     }
 
     /// If a permission request for a host is open, waits until the user has answered it.
-    pub(crate) async fn wait_while_asking(&self) {
+    pub(crate) async fn wait_for_open_permission_request(&self) {
         if let Some(connections) = &self.connections {
-            connections.wait_while_asking().await;
+            connections.wait_for_open_permission_request().await;
         }
     }
 }
@@ -128,7 +128,7 @@ impl SandboxFindings {
     }
 
     /// Returns whether the search for changed names was stopped before it found any name.
-    pub(crate) fn is_search_cut(&self) -> bool {
+    pub(crate) fn is_search_cut_without_names(&self) -> bool {
         self.made.is_cut && self.made.names.is_empty()
     }
 }

@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, Shared};
 use tokio_util::sync::CancellationToken;
 
 use super::proxy::ConnectionVerdict;
-use crate::host_permission::{connect_effects, is_host_allowed};
+use crate::host_permission::{connect_effects, has_allow_rule_for_host};
 use crate::limits::{MAX_COMMAND_HOSTS, MAX_REFUSED_HOSTS_SHOWN};
 use crate::lock::lock;
 use crate::network::Destination;
@@ -144,7 +144,7 @@ async fn judge_connection(
             }
             None => {
                 // The user is asked once, even if the client disconnects and tries again.
-                let asking = tokio::spawn(ask_about_host(state.clone(), host.clone()));
+                let asking = tokio::spawn(judge_host_or_ask_user(state.clone(), host.clone()));
                 let answer = asking.map(|asked| asked.unwrap_or(false)).boxed().shared();
                 answers.insert(host.clone(), answer.clone());
                 answer
@@ -154,7 +154,7 @@ async fn judge_connection(
     if answer.await {
         // A rule that allows the host by name also allows private addresses, because the host may
         // be in the user's own network.
-        let allows_private_addresses = is_host_allowed(&state.call, &host);
+        let allows_private_addresses = has_allow_rule_for_host(&state.call, &host);
         return ConnectionVerdict::Allow { allows_private_addresses };
     }
     state.refuse(host)
@@ -162,7 +162,7 @@ async fn judge_connection(
 
 /// Returns whether a command may connect to a host. Requests permission if neither a rule nor the
 /// policy decides.
-async fn ask_about_host(state: Arc<CommandState>, host: String) -> bool {
+async fn judge_host_or_ask_user(state: Arc<CommandState>, host: String) -> bool {
     let ask = async {
         let _one = state.asking.lock().await;
         match state.judge_host(&host) {
@@ -210,7 +210,7 @@ impl CommandConnections {
     }
 
     /// If a permission request is open, waits until the user has answered it.
-    pub(super) async fn wait_while_asking(&self) {
+    pub(super) async fn wait_for_open_permission_request(&self) {
         drop(self.state.asking.lock().await);
     }
 

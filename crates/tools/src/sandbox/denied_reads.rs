@@ -11,17 +11,19 @@ use crate::limits::MAX_ENTRIES_FOR_DENIED_READS;
 
 /// A path or a pattern that a rule denies reading.
 #[derive(Debug, Clone)]
-pub(crate) enum DeniedRead {
+pub(crate) enum DeniedReadPattern {
     Path(PathBuf),
     Glob(PathGlob),
 }
 
 /// Returns the paths and patterns of files that the rules of a session deny reading.
-pub(crate) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
+pub(crate) fn denied_read_patterns(rules: &Rules) -> Vec<DeniedReadPattern> {
     let denying = rules.iter().filter(|rule| rule.verdict == Verdict::Deny);
     let read = denying.filter_map(|rule| match &rule.matcher {
-        Matcher::Path { access: FileAccess::Read, glob } => Some(DeniedRead::Glob(glob.clone())),
-        Matcher::Effect(Effect::Read(path)) => Some(DeniedRead::Path(path.clone())),
+        Matcher::Path { access: FileAccess::Read, glob } => {
+            Some(DeniedReadPattern::Glob(glob.clone()))
+        }
+        Matcher::Effect(Effect::Read(path)) => Some(DeniedReadPattern::Path(path.clone())),
         _ => None,
     });
     read.collect()
@@ -34,20 +36,25 @@ pub(crate) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
 ///
 /// Returns an error if the searched folders contain more than [`MAX_ENTRIES_FOR_DENIED_READS`]
 /// entries.
-pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+pub(super) fn find_denied_paths(
+    denied: &[DeniedReadPattern],
+    roots: &[PathBuf],
+) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     // Each folder is read once for all patterns.
     let mut globs: BTreeMap<&Path, Vec<&PathGlob>> = BTreeMap::new();
     for read in denied {
         match read {
-            DeniedRead::Path(path) => found.push(path.clone()),
-            DeniedRead::Glob(glob) if glob.matches_all_of_base() => {
+            DeniedReadPattern::Path(path) => found.push(path.clone()),
+            DeniedReadPattern::Glob(glob) if glob.matches_all_of_base() => {
                 found.push(glob.literal_base().to_owned());
             }
-            DeniedRead::Glob(glob) if glob.literal_base() == Path::new("/") => {
+            DeniedReadPattern::Glob(glob) if glob.literal_base() == Path::new("/") => {
                 roots.iter().for_each(|root| globs.entry(root).or_default().push(glob));
             }
-            DeniedRead::Glob(glob) => globs.entry(glob.literal_base()).or_default().push(glob),
+            DeniedReadPattern::Glob(glob) => {
+                globs.entry(glob.literal_base()).or_default().push(glob);
+            }
         }
     }
     let mut entries = 0;
@@ -57,7 +64,7 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             entries += 1;
             if entries > MAX_ENTRIES_FOR_DENIED_READS {
-                return Err(too_many_entries());
+                return Err(too_many_entries_error());
             }
             let path = entry.path();
             if globs.iter().any(|glob| glob.covers_ignoring_case(&path)) {
@@ -74,10 +81,10 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
 }
 
 /// Returns whether a rule denies reading files that may be in `folder`. Does not look for them.
-pub(crate) fn may_contain_denied(denied: &[DeniedRead], folder: &Path) -> bool {
+pub(crate) fn may_contain_denied(denied: &[DeniedReadPattern], folder: &Path) -> bool {
     denied.iter().any(|read| match read {
-        DeniedRead::Path(path) => path.starts_with(folder),
-        DeniedRead::Glob(glob) => {
+        DeniedReadPattern::Path(path) => path.starts_with(folder),
+        DeniedReadPattern::Glob(glob) => {
             let base = glob.literal_base();
             base.starts_with(folder) || folder.starts_with(base)
         }
@@ -89,11 +96,14 @@ pub(crate) fn may_contain_denied(denied: &[DeniedRead], folder: &Path) -> bool {
 /// # Errors
 ///
 /// Returns an error if the folder contains more than [`MAX_ENTRIES_FOR_DENIED_READS`] entries.
-pub(crate) fn first_denied_in(denied: &[DeniedRead], folder: &Path) -> io::Result<Option<PathBuf>> {
+pub(crate) fn first_denied_in(
+    denied: &[DeniedReadPattern],
+    folder: &Path,
+) -> io::Result<Option<PathBuf>> {
     let is_denied = |path: &Path| {
         denied.iter().any(|read| match read {
-            DeniedRead::Path(other) => other == path,
-            DeniedRead::Glob(glob) => glob.covers_ignoring_case(path),
+            DeniedReadPattern::Path(other) => other == path,
+            DeniedReadPattern::Glob(glob) => glob.covers_ignoring_case(path),
         })
     };
     let (mut folders, mut entries) = (vec![folder.to_owned()], 0);
@@ -101,7 +111,7 @@ pub(crate) fn first_denied_in(denied: &[DeniedRead], folder: &Path) -> io::Resul
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             entries += 1;
             if entries > MAX_ENTRIES_FOR_DENIED_READS {
-                return Err(too_many_entries());
+                return Err(too_many_entries_error());
             }
             let path = entry.path();
             if is_denied(&path) {
@@ -115,7 +125,7 @@ pub(crate) fn first_denied_in(denied: &[DeniedRead], folder: &Path) -> io::Resul
     Ok(None)
 }
 
-fn too_many_entries() -> io::Error {
+fn too_many_entries_error() -> io::Error {
     io::Error::other("too many files may be ones that a rule denies reading")
 }
 
@@ -152,7 +162,7 @@ mod tests {
         ] {
             assert!(rules.add_rule(rule));
         }
-        let mut found = find_denied(&denied_reads(&rules), &[root]).unwrap();
+        let mut found = find_denied_paths(&denied_read_patterns(&rules), &[root]).unwrap();
         found.sort();
         let expected = ["one", "other/x.pem", "secret", "work/a/.env", "work/b/c/.ENV"];
         assert_eq!(found, expected.map(path));
@@ -167,10 +177,10 @@ mod tests {
             ("/p/secret/**", "/p/open", false),
             ("/p/*/key", "/ps", false),
         ] {
-            let denied = [DeniedRead::Glob(PathGlob::parse(denied).unwrap())];
+            let denied = [DeniedReadPattern::Glob(PathGlob::parse(denied).unwrap())];
             assert_eq!(may_contain_denied(&denied, Path::new(folder)), expected, "{denied:?}");
         }
-        let denied = [DeniedRead::Path("/p/a".into())];
+        let denied = [DeniedReadPattern::Path("/p/a".into())];
         assert!(may_contain_denied(&denied, Path::new("/p")));
         assert!(!may_contain_denied(&denied, Path::new("/p/b")));
     }

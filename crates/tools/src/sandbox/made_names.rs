@@ -20,13 +20,13 @@ pub(super) struct ChangeTime {
 
 /// The names that a command made or changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct MadeNames {
+pub(crate) struct ChangedExecutableOrHiddenFiles {
     pub(crate) names: Vec<PathBuf>,
     /// Whether there may be more names, because the search was stopped.
     pub(crate) is_cut: bool,
 }
 
-impl MadeNames {
+impl ChangedExecutableOrHiddenFiles {
     /// Searches the project folders for names that were made or changed after `since`. The number
     /// of names and the duration of the search are limited.
     pub(super) fn find(roots: &[PathBuf], since: ChangeTime) -> Self {
@@ -41,12 +41,13 @@ impl MadeNames {
                 }
                 let name = entry.file_name();
                 let is_hidden = is_hidden || name.as_encoded_bytes().starts_with(b".");
-                if is_made(&entry, is_hidden, since) {
+                if is_changed_executable_or_hidden(&entry, is_hidden, since) {
                     names.push(entry.path());
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
                     && !is_generated_folder(&name)
                 {
-                    let may_be_moved = entry.metadata().is_ok_and(|it| may_be_moved(&it, since));
+                    let may_be_moved =
+                        entry.metadata().is_ok_and(|it| may_have_been_moved_since(&it, since));
                     let since = if may_be_moved { ChangeTime::EARLIEST } else { since };
                     folders.push((entry.path(), is_hidden, since));
                 }
@@ -60,7 +61,7 @@ impl MadeNames {
 /// Returns whether an entry was made or changed after `since`, and is one that other programs may
 /// run or obey. A new `.git` folder is such an entry, because git obeys it. `is_hidden` states
 /// whether a component of the entry's path begins with a dot.
-fn is_made(entry: &DirEntry, is_hidden: bool, since: ChangeTime) -> bool {
+fn is_changed_executable_or_hidden(entry: &DirEntry, is_hidden: bool, since: ChangeTime) -> bool {
     let Ok(kind) = entry.file_type() else { return false };
     let has = |property: &dyn Fn(&Metadata) -> bool| entry.metadata().is_ok_and(|it| property(&it));
     if kind.is_dir() {
@@ -75,7 +76,7 @@ fn is_made(entry: &DirEntry, is_hidden: bool, since: ChangeTime) -> bool {
 /// its content is new at this path. The function also returns `true` if the mode or the owner of
 /// the folder changed. A move is not detected if the content of the folder has changed since the
 /// move.
-fn may_be_moved(folder: &Metadata, since: ChangeTime) -> bool {
+fn may_have_been_moved_since(folder: &Metadata, since: ChangeTime) -> bool {
     let content = ChangeTime { seconds: folder.mtime(), nanoseconds: folder.mtime_nsec() };
     ChangeTime::of(folder) > since && content <= since
 }
@@ -167,7 +168,7 @@ mod tests {
             write(root, name, 0o755);
         }
         write(root, "plain.txt", 0o644);
-        let found = MadeNames::find(&[root.to_owned()], since);
+        let found = ChangedExecutableOrHiddenFiles::find(&[root.to_owned()], since);
         let expected = [
             ".changed",
             ".hidden/config",
@@ -187,7 +188,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let since = time_before_now();
         (0..=MAX_MADE_NAMES).for_each(|number| write(folder.path(), &format!(".{number}"), 0o644));
-        let found = MadeNames::find(&[folder.path().to_owned()], since);
+        let found = ChangedExecutableOrHiddenFiles::find(&[folder.path().to_owned()], since);
         assert_eq!((found.names.len(), found.is_cut), (MAX_MADE_NAMES, true));
     }
 }

@@ -8,12 +8,12 @@ pub(super) struct ChangeTime;
 
 /// The names that a command made or changed.
 #[derive(Debug, Default)]
-pub(crate) struct MadeNames {
+pub(crate) struct ChangedExecutableOrHiddenFiles {
     pub(crate) names: Vec<PathBuf>,
     pub(crate) is_cut: bool,
 }
 
-impl MadeNames {
+impl ChangedExecutableOrHiddenFiles {
     pub(super) fn find(_roots: &[PathBuf], _since: ChangeTime) -> Self {
         Self::default()
     }

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use callboard_sandbox::CopyOnWriteFolder;
 use tempfile::TempDir;
 
-use super::caches::CacheCopy;
+use super::caches::ClaimedCacheCopies;
 use super::connections::CommandConnections;
-use super::private_folder::open_subfolders;
+use super::private_folder::make_folder_content_removable;
 use super::proxied_network::ProxiedNetwork;
 use crate::files::system::file_clock_now;
 use crate::files::workspace::Workspace;
@@ -29,7 +29,7 @@ pub(crate) struct PreviewLease {
     copies: Option<PreviewCopies>,
     network: Option<ProxiedNetwork>,
     connections: CommandConnections,
-    _cache_copy: Option<CacheCopy>,
+    _cache_copy: Option<ClaimedCacheCopies>,
 }
 
 /// The copies of the project folders. A copy contains only the differences to the real folder.
@@ -49,14 +49,14 @@ impl PreviewLease {
     pub(super) fn new(
         copies: PreviewCopies,
         (network, connections): (ProxiedNetwork, CommandConnections),
-        cache_copy: Option<CacheCopy>,
+        cache_copy: Option<ClaimedCacheCopies>,
     ) -> Self {
         let (copies, network) = (Some(copies), Some(network));
         Self { copies, network, connections, _cache_copy: cache_copy }
     }
 
     /// Waits until the command wants to connect to another host. A preview has no network.
-    pub(crate) async fn wait_for_connection(&self) {
+    pub(crate) async fn wait_for_connection_attempt(&self) {
         self.connections.wait_for_refusal().await;
     }
 
@@ -118,6 +118,6 @@ impl PreviewCopies {
 impl Drop for PreviewCopies {
     fn drop(&mut self) {
         // The kernel and the command create folders that their owner cannot change.
-        open_subfolders(self.layers.path());
+        make_folder_content_removable(self.layers.path());
     }
 }

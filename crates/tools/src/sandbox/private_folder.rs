@@ -74,15 +74,15 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        open_folders(&self.lock);
+        make_open_folder_removable(&self.lock);
     }
 }
 
 /// Gives this user the permission to remove the content of a folder of this user. See
-/// [`open_folders`].
-pub(super) fn open_subfolders(folder: &Path) {
+/// [`make_open_folder_removable`].
+pub(super) fn make_folder_content_removable(folder: &Path) {
     if let Ok(folder) = open_own_folder(folder) {
-        open_folders(&folder);
+        make_open_folder_removable(&folder);
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn open_subfolders(folder: &Path) {
 /// change. Links are not followed. The function keeps two descriptors open for each level, so the
 /// depth is limited: folders deeper than [`MAX_PRIVATE_FOLDER_DEPTH`] levels are not changed.
 #[cfg(unix)]
-fn open_folders(folder: &File) {
+fn make_open_folder_removable(folder: &File) {
     let open = |parent: BorrowedFd<'_>, name: &OsStr| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = openat(parent, name, flags, Mode::empty())?;
@@ -117,7 +117,7 @@ fn open_folders(folder: &File) {
 }
 
 #[cfg(not(unix))]
-fn open_folders(_: &File) {}
+fn make_open_folder_removable(_: &File) {}
 
 /// Opens a folder. Fails if it belongs to another user.
 #[cfg(unix)]
@@ -145,7 +145,7 @@ fn remove_abandoned(parent: &Path) {
         if let Ok(folder) = open_own_folder(&entry.path())
             && folder.try_lock().is_ok()
         {
-            open_folders(&folder);
+            make_open_folder_removable(&folder);
             drop(fs::remove_dir_all(entry.path()));
         }
     }
@@ -159,7 +159,7 @@ mod tests {
 
     use pretty_assertions::assert_eq;
 
-    use super::{PREFIX, PrivateFolder, open_folders};
+    use super::{PREFIX, PrivateFolder, make_open_folder_removable};
 
     #[test]
     fn only_folders_of_killed_processes_are_removed() {
@@ -211,7 +211,7 @@ mod tests {
             fs::set_permissions(path, Permissions::from_mode(0o500)).unwrap();
         }
         std::os::unix::fs::symlink(&outside, folder.visible_subfolder().join("link")).unwrap();
-        open_folders(&folder.lock);
+        make_open_folder_removable(&folder.lock);
         let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(closed.each_ref().map(mode), [0o700, 0o700, 0o700, 0o500]);
     }

@@ -26,7 +26,7 @@ pub(super) struct ProtectedCopies {
 
 /// The protected names that a command has changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct RestoredNames {
+pub(crate) struct ProtectedRestoreOutcome {
     pub(crate) restored: Vec<PathBuf>,
     /// The names whose changes could not be undone.
     pub(crate) failed: Vec<PathBuf>,
@@ -97,9 +97,9 @@ impl ProtectedCopies {
 
     /// Restores the paths that have changed. The changed file is kept next to the restored file,
     /// under another name.
-    pub(super) fn restore(&self) -> RestoredNames {
+    pub(super) fn restore(&self) -> ProtectedRestoreOutcome {
         let _one = lock(&self.restoring);
-        let mut names = RestoredNames::default();
+        let mut names = ProtectedRestoreOutcome::default();
         for copy in &self.copies {
             match copy.restore_if_changed() {
                 Ok(false) => {}
@@ -246,7 +246,7 @@ impl Content {
                 let folder = folder.open_dir(name)?;
                 let (entries, is_cut) = folder.entries(budget.entries)?;
                 if is_cut {
-                    return Err(too_large());
+                    return Err(too_large_to_copy_error());
                 }
                 let read = |name: OsString| {
                     let content = Self::read(&folder, &name, budget)?;
@@ -302,12 +302,12 @@ fn set_mode(_: &File, _: u32) -> io::Result<()> {
 impl CopyBudget {
     fn take(&mut self, entries: usize, bytes: u64) -> io::Result<()> {
         let left = self.entries.checked_sub(entries).zip(self.bytes.checked_sub(bytes));
-        (self.entries, self.bytes) = left.ok_or_else(too_large)?;
+        (self.entries, self.bytes) = left.ok_or_else(too_large_to_copy_error)?;
         Ok(())
     }
 }
 
-fn too_large() -> io::Error {
+fn too_large_to_copy_error() -> io::Error {
     io::Error::other("the protected files of the project are too large to be copied")
 }
 
@@ -374,7 +374,7 @@ mod tests {
         let roots = [root.clone()];
         let before = tree(&root);
         let copies = ProtectedCopies::create(&roots, paths.clone()).unwrap();
-        assert_eq!(copies.restore(), RestoredNames::default());
+        assert_eq!(copies.restore(), ProtectedRestoreOutcome::default());
 
         fs::write(root.join(".git/hooks/pre-push"), "evil").unwrap();
         fs::write(root.join(".git/hooks/pre-commit"), "evil").unwrap();

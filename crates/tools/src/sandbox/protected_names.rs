@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use callboard_sandbox::MissingName::{self, Protected, Unprotected};
-use callboard_sandbox::ReadOnlyName;
+use callboard_sandbox::ReadOnlyPath;
 
 /// Returns the protected names of a project folder.
-pub(super) fn protected_names_in(root: &Path) -> impl Iterator<Item = ReadOnlyName> {
-    PROTECTED_NAMES.iter().map(|(name, missing)| ReadOnlyName::new(root.join(name), *missing))
+pub(super) fn protected_names_for_root(root: &Path) -> impl Iterator<Item = ReadOnlyPath> {
+    PROTECTED_NAMES.iter().map(|(name, missing)| ReadOnlyPath::new(root.join(name), *missing))
 }
 
 /// Files and folders directly in a project folder. The second value states whether the name is

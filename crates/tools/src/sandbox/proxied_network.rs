@@ -28,8 +28,8 @@ impl ProxiedNetwork {
         connections: &Arc<SessionConnections>,
     ) -> Result<Self, SandboxError> {
         let network = SessionNetwork::create()?;
-        let proxy_port = network.listener().local_addr()?.port();
-        let listener = network.listener().try_clone()?;
+        let proxy_port = network.loopback_listener().local_addr()?.port();
+        let listener = network.loopback_listener().try_clone()?;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let upstream = UpstreamProxy::from_env(|name| env.get(name).cloned());

@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::{ACCEPT_RETRY_DELAY, MAX_PROXY_CONNECTIONS, PROXY_HEAD_TIME, REFUSAL_TIME};
 use crate::network::{
-    AddressKind, BufferedStream, ConnectError, Connector, Destination, Network, UpstreamProxy,
+    AddressKind, BufferedStream, ConnectError, Connector, Destination, NetworkFunctions,
+    UpstreamProxy,
 };
 
 /// The decision about a connection.
@@ -53,7 +54,7 @@ pub(crate) async fn serve_proxy(
     upstream: Option<UpstreamProxy>,
     cancel: CancellationToken,
 ) {
-    let connector = Connector { upstream, network: Arc::new(Network::of_host()) };
+    let connector = Connector { upstream, network: Arc::new(NetworkFunctions::of_this_process()) };
     serve_with(listener, Proxy { judge, connector }, cancel).await;
 }
 
@@ -101,12 +102,14 @@ impl Proxy {
     async fn serve_client(&self, client: TcpStream) {
         let mut client = BufferedStream::new(client);
         let deadline = Instant::now() + PROXY_HEAD_TIME;
-        let Ok(Ok(first_byte)) = timeout_at(deadline, client.first_byte()).await else { return };
+        let Ok(Ok(first_byte)) = timeout_at(deadline, client.peek_first_byte()).await else {
+            return;
+        };
         let protocol = match first_byte {
             socks::VERSION => ClientProtocol::Socks,
             _ => ClientProtocol::Http,
         };
-        match self.open(&mut client, protocol, deadline).await {
+        match self.read_request_and_connect(&mut client, protocol, deadline).await {
             Ok((server, forwarded)) => {
                 // An error means that one side has reset its connection. Both connections are then
                 // closed.
@@ -120,7 +123,7 @@ impl Proxy {
     }
 
     /// Reads a request, and connects to its destination if the judge allows it.
-    async fn open(
+    async fn read_request_and_connect(
         &self,
         client: &mut BufferedStream,
         protocol: ClientProtocol,
@@ -130,7 +133,7 @@ impl Proxy {
         let request = read.or(Err(Refusal::TimedOut))??;
         tokio::select! {
             opened = self.judge_and_connect(request) => opened,
-            () = client.disconnected() => Err(Refusal::Disconnected),
+            () = client.wait_for_disconnect() => Err(Refusal::Disconnected),
         }
     }
 

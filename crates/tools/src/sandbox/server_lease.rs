@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::caches::CacheCopy;
+use super::caches::ClaimedCacheCopies;
 use super::protected_copies::ProtectedCopies;
 
 /// The parts of a sandbox that belong to one server. The value must be kept as long as the server
@@ -12,11 +12,11 @@ use super::protected_copies::ProtectedCopies;
 pub struct ServerSandboxLease {
     /// Copies of the files with protected names, made before the server started.
     copies: ProtectedCopies,
-    _cache_copy: Option<CacheCopy>,
+    _cache_copy: Option<ClaimedCacheCopies>,
 }
 
 impl ServerSandboxLease {
-    pub(super) fn new(copies: ProtectedCopies, cache_copy: Option<CacheCopy>) -> Self {
+    pub(super) fn new(copies: ProtectedCopies, cache_copy: Option<ClaimedCacheCopies>) -> Self {
         Self { copies, _cache_copy: cache_copy }
     }
 

@@ -14,7 +14,7 @@ use callboard_sandbox::{
 };
 use callboard_shell::portable_line::parse_portable_line;
 
-use super::caches::{CacheCopies, CacheCopy, FoundCaches};
+use super::caches::{CacheCopies, ClaimedCacheCopies, FoundCaches};
 use super::command_lease::SandboxLease;
 use super::connections::SessionConnections;
 use super::preview::{PreviewCopies, PreviewLease};
@@ -170,7 +170,9 @@ impl SessionSandbox {
         policy.network = network;
         let cache_copy = self.add_tmp_and_cache_copies(&mut policy, &mut command.env);
         match command.env.get(SSH_AGENT_VARIABLE) {
-            Some(socket) if network == NetworkAccess::Host && uses_ssh_agent(&command.line) => {
+            Some(socket)
+                if network == NetworkAccess::Host && runs_only_ssh_programs(&command.line) =>
+            {
                 policy.readable.push(socket.into());
                 let home = self.home.iter();
                 let files = home.flat_map(|home| SSH_FILES.map(|name| home.join(name)));
@@ -178,7 +180,7 @@ impl SessionSandbox {
             }
             _ => drop(command.env.remove(SSH_AGENT_VARIABLE)),
         }
-        let protected = self.copy_protected(&policy)?;
+        let protected = self.copy_unprotectable_files(&policy)?;
         let mut lease = SandboxLease::new(policy.writable.clone(), protected, cache_copy);
         let sandbox = CommandSandbox::new(policy, self.isolation);
         let shared = (network == NetworkAccess::None).then(|| self.shared_network(&command.env));
@@ -188,7 +190,7 @@ impl SessionSandbox {
         let connections =
             self.connections.add_command(call.clone(), titles.clone(), shared.has_upstream());
         command.env.extend(shared.proxy_variables(connections.proxy_user()));
-        let sandbox = sandbox.with_network(shared.handle());
+        let sandbox = sandbox.with_shared_network(shared.handle());
         lease.set_connections(connections);
         Ok((command.with_sandbox(sandbox), lease))
     }
@@ -218,7 +220,7 @@ impl SessionSandbox {
         let added = connections.add_command_without_access(call.clone(), titles.clone());
         command.env.extend(network.proxy_variables(added.proxy_user()));
         let sandbox = CommandSandbox::new(policy, self.isolation);
-        let sandbox = sandbox.with_network(network.handle());
+        let sandbox = sandbox.with_shared_network(network.handle());
         let lease = PreviewLease::new(copies, (network, added), cache_copy);
         Ok((command.with_sandbox(sandbox), lease))
     }
@@ -230,7 +232,7 @@ impl SessionSandbox {
             if !self.has_namespaces() {
                 return false;
             }
-            let mut policy = SandboxPolicy::new(workspace.real_roots());
+            let mut policy = SandboxPolicy::from_writable_folders(workspace.real_roots());
             let copies = PreviewCopies::create(&self.tmp.layers(), &policy.writable, Vec::new());
             let probed = copies.map_err(SandboxError::from).and_then(|copies| {
                 policy.preview = copies.folders().to_vec();
@@ -258,7 +260,7 @@ impl SessionSandbox {
         workspace: &Workspace,
         session: &SessionHandle,
     ) -> io::Result<(CommandSandbox, ServerSandboxLease)> {
-        if self.hides_nothing(workspace) {
+        if self.cannot_hide_secrets(workspace) {
             let error = "it could hide nothing, because a project folder contains the home folder \
                          or the state of the agent";
             return Err(io::Error::other(error));
@@ -293,7 +295,7 @@ impl SessionSandbox {
         &self,
         policy: &mut SandboxPolicy,
         env: &mut BTreeMap<String, String>,
-    ) -> Option<CacheCopy> {
+    ) -> Option<ClaimedCacheCopies> {
         let cache_copy = self.copy_caches(policy, env);
         let tmp = self.visible_tmp().to_string_lossy().into_owned();
         env.insert("TMPDIR".to_owned(), tmp);
@@ -303,7 +305,7 @@ impl SessionSandbox {
     /// Copies the files with protected names that this isolation cannot protect. Commands that run
     /// at the same time share the copies: a command that is already running may have changed the
     /// files, and new copies would contain these changes.
-    fn copy_protected(&self, policy: &SandboxPolicy) -> io::Result<Arc<ProtectedCopies>> {
+    fn copy_unprotectable_files(&self, policy: &SandboxPolicy) -> io::Result<Arc<ProtectedCopies>> {
         let mut shared = lock(&self.protected);
         if let Some(copies) = shared.upgrade() {
             return Ok(copies);
@@ -318,7 +320,7 @@ impl SessionSandbox {
     pub(crate) fn reason_to_ask(&self, workspace: &Workspace, is_background: bool) -> Option<Note> {
         if self.has_namespaces() {
             None
-        } else if self.hides_nothing(workspace) {
+        } else if self.cannot_hide_secrets(workspace) {
             Some(Note::new("sandbox-hides-nothing"))
         } else {
             is_background.then(|| Note::new("sandbox-background"))
@@ -328,7 +330,7 @@ impl SessionSandbox {
     /// Returns whether the isolation cannot hide the secrets of the user or the agent. Landlock
     /// cannot hide files inside a project folder, so the result is `true` for Landlock if a project
     /// folder contains the home folder or a folder of the agent.
-    fn hides_nothing(&self, workspace: &Workspace) -> bool {
+    fn cannot_hide_secrets(&self, workspace: &Workspace) -> bool {
         let is_in_project = |path: &Path| workspace.real_roots().any(|root| path.starts_with(root));
         let mut hidden = self.home.as_deref().into_iter().chain(workspace.guarded_paths());
         !self.has_namespaces() && hidden.any(is_in_project)
@@ -349,7 +351,7 @@ impl SessionSandbox {
         &self,
         policy: &mut SandboxPolicy,
         env: &mut BTreeMap<String, String>,
-    ) -> Option<CacheCopy> {
+    ) -> Option<ClaimedCacheCopies> {
         let home = self.home.as_deref().filter(|_| self.has_namespaces())?;
         let copy = self.cache_copies.claim_unused();
         let caches = FoundCaches::find(home, env);
@@ -405,7 +407,7 @@ const SSH_PROGRAMS: [&str; 5] = ["ssh", "git", "scp", "sftp", "rsync"];
 const SSH_FILES: [&str; 3] = [".ssh/config", ".ssh/known_hosts", ".ssh/known_hosts2"];
 
 /// Returns whether each program of a command line may use the SSH agent.
-fn uses_ssh_agent(line: &str) -> bool {
+fn runs_only_ssh_programs(line: &str) -> bool {
     let is_known = |words: &Vec<String>| {
         words.first().is_some_and(|program| SSH_PROGRAMS.contains(&&**program))
     };

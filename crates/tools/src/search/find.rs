@@ -223,7 +223,7 @@ impl PathSearch<'_> {
         loop {
             let found = self.walk.next()?;
             self.entries_seen += 1;
-            if self.throttle.is_due() {
+            if self.throttle.restart_if_due_now() {
                 self.report_progress(None);
             }
             if let Some(what) = matches(&found.path) {

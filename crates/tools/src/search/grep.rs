@@ -66,13 +66,13 @@ pub struct FileMatches {
     pub lines: Vec<MatchLine>,
     /// The reason why only a part of the file was searched. `None` if the whole file was searched,
     /// and for the last file of the page.
-    pub partial_reason: Option<PartialSearchReason>,
+    pub partial_reason: Option<PartialFileSearchReason>,
 }
 
 /// The reason why only a part of a file was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PartialSearchReason {
+pub enum PartialFileSearchReason {
     /// The file has more matches than the query allows per file.
     MatchLimit,
     /// The rest of the file contains a NUL byte, so it is treated as binary.
@@ -160,7 +160,7 @@ pub(crate) fn search_at(
     watch: &OnSearchProgress<'_>,
 ) -> Result<Matches, ToolError> {
     let context = query.context.min(MAX_MATCH_CONTEXT_LINES) as usize;
-    let part = PageRange { offset: query.offset()?, limit: query.limit(), context };
+    let part = PageRange { offset: query.checked_offset()?, limit: query.limit(), context };
     let budget = SearchBudget::new(cancel);
     let look = FileSearchParameters::new(query, budget, part, is_excluded)?;
     let filter = FileFilter::from_query(query)?;
@@ -230,7 +230,7 @@ impl ParallelSearch<'_> {
             self.files.close();
         }
         // Call this while the lock is held, so that the reports are in order.
-        if let Some(seen) = page.progress_update(Instant::now()) {
+        if let Some(seen) = page.progress_update_if_due(Instant::now()) {
             (self.on_progress)(SearchProgress {
                 files_found: Some(self.files.found_count()),
                 ..seen

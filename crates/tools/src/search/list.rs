@@ -99,7 +99,7 @@ pub(crate) fn list_at(
     let (mut pace, mut seen) = (ProgressThrottle::begin(), 0);
     let mut count = |_: &WalkEntry| {
         seen += 1;
-        if pace.is_due() {
+        if pace.restart_if_due_now() {
             watch(seen);
         }
     };

@@ -91,7 +91,7 @@ impl Context {
 
     /// Sets when commands run on copies of the project folders first.
     #[must_use]
-    pub fn with_command_preview(self, command_preview: PreviewSetting) -> Self {
+    pub fn with_command_preview_setting(self, command_preview: PreviewSetting) -> Self {
         Self { command_preview, ..self }
     }
 
@@ -108,7 +108,7 @@ impl Context {
     /// this method returns its reports. The results of file changes also contain such reports, so
     /// this method only matters for writes after the last change. Agents should call this method
     /// between two requests to the model, and at the end of a turn or session.
-    pub async fn take_foreign_change_reports(&self) -> Vec<String> {
+    pub async fn take_concurrent_write_reports(&self) -> Vec<String> {
         if self.workspace.undo_store().is_watching() {
             let look = |workspace: &Workspace| {
                 workspace.detect_late_writes();
@@ -134,7 +134,7 @@ impl Context {
 
     /// Inspects a path that a call names, on a separate thread. Also returns the effects of reading
     /// or searching this path.
-    pub(crate) async fn inspect_with_effects(
+    pub(crate) async fn inspect_path_with_effects(
         &self,
         given: &str,
         effect: fn(PathBuf) -> Effect,

@@ -20,7 +20,7 @@ use crate::schema::shorten_generated_schema;
 /// [`Tool`] also implements this trait. [`Registry::add_dyn`](crate::Registry::add_dyn) adds a
 /// `DynTool` to a session.
 ///
-/// Arguments are only validated against the schema if [`DynTool::accepts`] does this.
+/// Arguments are only validated against the schema if [`DynTool::accepts_unchanged`] does this.
 ///
 /// ```
 /// use acp_lifecycle::{ErasedPlan, Grant, PinnedPlan};
@@ -97,7 +97,7 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     /// strings become numbers. Unknown fields are removed and reported to the model.
     ///
     /// By default, all arguments are accepted unchanged.
-    fn accepts(&self, args: &Value) -> bool {
+    fn accepts_unchanged(&self, args: &Value) -> bool {
         let _ = args;
         true
     }
@@ -105,11 +105,11 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     /// Describes a call, based only on its arguments. Returns `None` if the arguments are invalid.
     ///
     /// By default, the title consists of the name of the tool and the arguments. If
-    /// [`Spec::with_title`] sets another key, the title is the message with this key.
+    /// [`Spec::with_title_message_key`] sets another key, the title is the message with this key.
     fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let _ = context;
         Some(
-            CallDescription::new(self.spec().title_key_unless_name())
+            CallDescription::new(self.spec().title_message_key_unless_name())
                 .with_argument("arguments", format_arguments_for_title(args)),
         )
     }
@@ -179,7 +179,7 @@ impl<T: Tool> DynTool for T {
         schema
     }
 
-    fn accepts(&self, args: &Value) -> bool {
+    fn accepts_unchanged(&self, args: &Value) -> bool {
         T::Args::deserialize(args).is_ok()
     }
 

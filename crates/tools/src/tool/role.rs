@@ -19,7 +19,7 @@ pub enum ToolRole {
 /// ```
 /// let hint = acp_tools::ToolHint::new("- Ask `weather` before you plan a walk.");
 /// // Omitted if the session has no `calendar`.
-/// let hint = hint.with_tools(&["calendar"]);
+/// let hint = hint.with_mentioned_tools(&["calendar"]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -39,7 +39,7 @@ impl ToolHint {
 
     /// Sets the names of other tools that the hint mentions.
     #[must_use]
-    pub fn with_tools(self, tools: &'static [&'static str]) -> Self {
+    pub fn with_mentioned_tools(self, tools: &'static [&'static str]) -> Self {
         Self { tools, ..self }
     }
 }

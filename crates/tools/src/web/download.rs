@@ -29,7 +29,7 @@ use super::media_type::{MediaType, Representation};
 use super::page_url::PageUrl;
 use super::tls::system_config;
 use crate::limits::{MAX_PROXY_HEAD_BYTES, MAX_PROXY_HEADERS};
-use crate::network::{ConnectError, Connector, PlainStream, Route};
+use crate::network::{ConnectError, Connector, PlainHttpConnection, Route};
 use crate::web::limits::{MAX_DOWNLOAD_TIME, MAX_PAGE_BYTES, MAX_STALL_TIME};
 
 /// The value of the field `User-Agent`.
@@ -119,7 +119,7 @@ pub(super) async fn download(
             exchange(stream, http_request(request, &target, None)?, on_bytes).await
         } else {
             let opened = connector.open_plain(route).await.map_err(DownloadError::Connect)?;
-            let PlainStream { stream, is_proxied, authorization } = opened;
+            let PlainHttpConnection { stream, is_proxied, authorization } = opened;
             let target = if is_proxied { url.to_string() } else { url.path_and_query() };
             let request = http_request(request, &target, authorization.as_deref())?;
             exchange(stream, request, on_bytes).await
@@ -186,15 +186,15 @@ pub(super) async fn exchange(
     });
     let response = unless_stalled(sender.send_request(request)).await?;
     let response = response.map_err(|error| protocol_error(&error))?;
-    receive(response, on_bytes).await
+    receive_response(response, on_bytes).await
 }
 
-async fn receive(
+async fn receive_response(
     response: Response<Incoming>,
     on_bytes: &OnBytes<'_>,
 ) -> Result<ReceivedResponse, DownloadError> {
     let (head, mut incoming) = response.into_parts();
-    let field = |name: HeaderName| text_field(&head.headers, &name);
+    let field = |name: HeaderName| header_as_ascii_text(&head.headers, &name);
     let media_type = MediaType::parse(&field(CONTENT_TYPE).unwrap_or_default());
     let declared_bytes = field(CONTENT_LENGTH).and_then(|length| length.parse().ok());
     let is_redirect = matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308);
@@ -232,7 +232,7 @@ async fn receive(
 
 /// Returns the value of a field. Non-ASCII bytes are percent-encoded, because some servers send
 /// them in the target of a redirect although HTTP forbids this.
-fn text_field(fields: &HeaderMap, name: &HeaderName) -> Option<String> {
+fn header_as_ascii_text(fields: &HeaderMap, name: &HeaderName) -> Option<String> {
     let encode = |byte: &u8| match byte {
         0x20..=0x7e | b'\t' => char::from(*byte).to_string(),
         byte => format!("%{byte:02X}"),

@@ -24,7 +24,7 @@ use crate::web::limits::MAX_HTML_INDENT_BYTES;
 
 /// A converted page.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct HtmlText {
+pub(crate) struct ConvertedHtml {
     /// The title as one line.
     pub(crate) title: Option<String>,
     pub(crate) text: String,
@@ -36,24 +36,24 @@ pub(crate) struct HtmlText {
 ///
 /// If the page has a main part, only this part is converted. Scripts, styles, forms, navigation and
 /// hidden elements are left out.
-pub(crate) fn convert_html(html: &str, url: &Url) -> HtmlText {
+pub(crate) fn convert_html(html: &str, url: &Url) -> ConvertedHtml {
     // Libraries for HTML panic on some malformed pages.
-    let converted = catch_unwind(AssertUnwindSafe(|| to_markdown(html, url)));
+    let converted = catch_unwind(AssertUnwindSafe(|| convert_to_markdown_if_bounded(html, url)));
     converted.ok().flatten().unwrap_or_else(|| {
         let (title, text) = plain_text::extract_text(html);
-        HtmlText { title, text, is_markdown: false }
+        ConvertedHtml { title, text, is_markdown: false }
     })
 }
 
 /// Returns `None` if the page exceeds the bounds.
-fn to_markdown(html: &str, url: &Url) -> Option<HtmlText> {
+fn convert_to_markdown_if_bounded(html: &str, url: &Url) -> Option<ConvertedHtml> {
     let document = bounded_dom::parse_bounded(html)?;
     let page = elements::extract_content(&document, url);
-    if indent::indent_bytes(&page.main) > MAX_HTML_INDENT_BYTES {
+    if indent::estimate_total_indent_bytes(&page.main) > MAX_HTML_INDENT_BYTES {
         return None;
     }
     let text = converter().tree_to_markdown(&page.main);
-    Some(HtmlText { title: page.title, text: tidy_lines(&text), is_markdown: true })
+    Some(ConvertedHtml { title: page.title, text: tidy_lines(&text), is_markdown: true })
 }
 
 fn converter() -> HtmlToMarkdown {
@@ -72,10 +72,10 @@ fn converter() -> HtmlToMarkdown {
         })
         .add_handler(vec!["pre"], handlers::convert_preformatted)
         .add_handler(vec!["sub", "sup"], |all: &dyn Handlers, script: Element<'_>| {
-            Some(scripts::convert_script(all, script))
+            Some(scripts::convert_superscript_or_subscript(all, script))
         })
         .add_handler(vec!["mfrac", "msup", "msub"], |all: &dyn Handlers, math: Element<'_>| {
-            Some(scripts::convert_math(all, math))
+            Some(scripts::convert_math_fraction_or_script(all, math))
         })
         .add_handler(vec!["code", "kbd", "samp", "tt"], |_: &dyn Handlers, code: Element<'_>| {
             Some(handlers::convert_code(code.node))

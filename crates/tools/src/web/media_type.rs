@@ -79,9 +79,9 @@ impl MediaType {
 
     /// Returns how a body is shown. A body that is declared as text but contains binary data counts
     /// as binary.
-    pub(crate) fn representation_of(&self, body: &[u8]) -> Representation {
-        // A body with a declared charset or a byte order mark is not checked, because UTF-16 contains
-        // zero bytes like a binary file.
+    pub(crate) fn representation_of_body(&self, body: &[u8]) -> Representation {
+        // A body with a declared charset or a byte order mark is not checked, because UTF-16
+        // contains zero bytes like a binary file.
         let has_mark = Encoding::for_bom(body).is_some();
         let is_binary = self.charset.is_none() && !has_mark && binary_kind(body).is_some();
         match self.representation() {

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use callboard_text::{
-    escape_invisible_truncated, group_thousands, grouped_count_with_noun, is_strippable,
+    escape_invisible_truncated, group_thousands, grouped_count_with_noun, is_strippable_from_output,
 };
 
 use super::body::Body;
 use super::charset::decode_page;
-use super::html::{HtmlText, convert_html};
+use super::html::{ConvertedHtml, convert_html};
 use super::media_type::{MediaType, Representation};
 use super::page_url::PageUrl;
 use crate::files::read::ImageFile;
@@ -29,7 +29,7 @@ pub(crate) struct Page {
 #[derive(Debug)]
 pub(crate) enum PageContent {
     /// A page that was converted.
-    Html { converted: HtmlText, source: String, details: TextDetails },
+    Html { converted: ConvertedHtml, source: String, details: TextDetails },
     /// A text that is shown as it is.
     Text { text: String, details: TextDetails },
     /// An image that models may see.
@@ -63,21 +63,24 @@ impl Page {
     pub(crate) fn from_body(url: PageUrl, status: u16, media_type: MediaType, body: Body) -> Self {
         let host = url.destination().host;
         let charset = media_type.charset.as_deref();
-        let content = match media_type.representation_of(&body.bytes) {
+        let content = match media_type.representation_of_body(&body.bytes) {
             Representation::Html => {
-                let (source, details) = decode_body(body, charset, true, &host);
+                let (source, details) = decode_body_text(body, charset, true, &host);
                 let mut converted = convert_html(&source, url.as_url());
                 converted.text = clean_text(converted.text);
                 PageContent::Html { converted, source: clean_text(source), details }
             }
             Representation::Text => {
-                let (text, details) = decode_body(body, charset, false, &host);
+                let (text, details) = decode_body_text(body, charset, false, &host);
                 PageContent::Text { text: clean_text(text), details }
             }
             Representation::Image | Representation::Binary => {
                 let bytes = (!body.is_truncated).then_some(body.bytes.len() as u64);
-                let image =
-                    if body.is_truncated { Err(body.bytes) } else { ImageFile::detect(body.bytes) };
+                let image = if body.is_truncated {
+                    Err(body.bytes)
+                } else {
+                    ImageFile::from_bytes_if_supported(body.bytes)
+                };
                 image.map_or(PageContent::Binary { bytes }, PageContent::Image)
             }
         };
@@ -106,7 +109,7 @@ impl Page {
     }
 
     /// Returns the text that is shown, if the page has one. `raw` selects the source of HTML.
-    pub(crate) fn text(&self, raw: bool) -> Option<&str> {
+    pub(crate) fn shown_text(&self, raw: bool) -> Option<&str> {
         match &self.content {
             PageContent::Html { source, .. } if raw => Some(source),
             PageContent::Html { converted, .. } => Some(&converted.text),
@@ -140,7 +143,7 @@ impl Page {
             }
         }
         head.push('\n');
-        if let PageContent::Html { converted: HtmlText { title: Some(title), .. }, .. } =
+        if let PageContent::Html { converted: ConvertedHtml { title: Some(title), .. }, .. } =
             &self.content
         {
             let _ = writeln!(head, "Title: {title}");
@@ -162,7 +165,7 @@ impl Page {
 impl PagePart {
     /// Returns the part of a text that begins at a line, counted from 1. A line that is too long
     /// counts as several lines. Returns `None` if the text has fewer lines.
-    pub(crate) fn starting_at(text: &str, offset: usize) -> Option<Self> {
+    pub(crate) fn starting_at_line(text: &str, offset: usize) -> Option<Self> {
         let start = offset.saturating_sub(1);
         let (mut part, mut last_line, mut total_lines) = (String::new(), start, 0);
         let mut is_full = false;
@@ -220,7 +223,7 @@ fn fold_line(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Decodes a body, and frees its bytes.
-fn decode_body(
+fn decode_body_text(
     body: Body,
     charset: Option<&str>,
     is_html: bool,
@@ -238,7 +241,7 @@ fn clean_text(mut text: String) -> String {
         text = text.replace("\r\n", "\n").replace('\r', "\n");
     }
     text.retain(|letter| {
-        matches!(letter, '\n' | '\t') || !letter.is_control() && !is_strippable(letter)
+        matches!(letter, '\n' | '\t') || !letter.is_control() && !is_strippable_from_output(letter)
     });
     text
 }

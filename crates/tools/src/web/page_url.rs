@@ -50,7 +50,7 @@ impl PageUrl {
             None => format!("https://{}", given.trim_start_matches('/')),
         };
         let url = Url::parse(&absolute).map_err(|error| format!("The URL is invalid: {error}."))?;
-        Self::check(url)
+        Self::check_and_normalize(url)
     }
 
     /// Returns the URL of a redirect.
@@ -70,11 +70,11 @@ impl PageUrl {
             // model.
             _ => return Err("its scheme is neither http nor https".to_owned()),
         }
-        Self::check(target).map_err(|reason| reason.trim_end_matches('.').to_owned())
+        Self::check_and_normalize(target).map_err(|reason| reason.trim_end_matches('.').to_owned())
     }
 
     /// Checks and normalises a URL whose scheme is known.
-    fn check(mut url: Url) -> Result<Self, String> {
+    fn check_and_normalize(mut url: Url) -> Result<Self, String> {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("The URL contains credentials, which are never sent. Remove them.".into());
         }

@@ -27,7 +27,7 @@ use crate::web::limits::{
 /// // A key is never sent unencrypted to another computer.
 /// let key = Some("secret".to_owned());
 /// assert!(WebSearch::try_new("http://a.example/search", WebSearchShape::Brave, key).is_err());
-/// # Ok::<(), acp_tools::WebSearchError>(())
+/// # Ok::<(), acp_tools::WebSearchSettingsError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebSearch {
@@ -54,7 +54,7 @@ pub enum WebSearchShape {
 /// The reason why the settings of a search service are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum WebSearchError {
+pub enum WebSearchSettingsError {
     /// The endpoint must be an `http` or `https` URL without credentials. Correct the URL. The text
     /// is one or two sentences.
     #[error("{0}")]
@@ -91,22 +91,22 @@ impl WebSearch {
     ///
     /// # Errors
     ///
-    /// [`WebSearchError`] if the endpoint or the key is invalid, or if the key would be sent
-    /// unencrypted to another computer.
+    /// [`WebSearchSettingsError`] if the endpoint or the key is invalid, or if the key would be
+    /// sent unencrypted to another computer.
     pub fn try_new(
         endpoint: &str,
         shape: WebSearchShape,
         key: Option<String>,
-    ) -> Result<Self, WebSearchError> {
-        let endpoint = PageUrl::parse(endpoint).map_err(WebSearchError::InvalidEndpoint)?;
+    ) -> Result<Self, WebSearchSettingsError> {
+        let endpoint = PageUrl::parse(endpoint).map_err(WebSearchSettingsError::InvalidEndpoint)?;
         let search = Self { endpoint, shape, key };
         let host = search.host();
         let is_loopback = search.endpoint.destination().is_loopback();
         match &search.key {
             Some(_) if !search.endpoint.is_https() && !is_loopback => {
-                Err(WebSearchError::UnencryptedKey { host })
+                Err(WebSearchSettingsError::UnencryptedKey { host })
             }
-            Some(key) if bearer(key).is_none() => Err(WebSearchError::InvalidKey),
+            Some(key) if bearer(key).is_none() => Err(WebSearchSettingsError::InvalidKey),
             _ => Ok(search),
         }
     }
@@ -211,8 +211,9 @@ pub(crate) fn parse_results(
         let url = url.filter(|url| url.len() <= MAX_URL_BYTES)?;
         let is_web = url.starts_with("https://") || url.starts_with("http://");
         let url = PageUrl::parse(&url).ok().filter(|_| is_web)?.to_string();
-        let title = one_line(&title.unwrap_or_default(), MAX_SEARCH_TITLE_BYTES);
-        let snippet = one_line(&content.unwrap_or_default(), MAX_SEARCH_SNIPPET_BYTES);
+        let title = strip_tags_to_one_line(&title.unwrap_or_default(), MAX_SEARCH_TITLE_BYTES);
+        let snippet =
+            strip_tags_to_one_line(&content.unwrap_or_default(), MAX_SEARCH_SNIPPET_BYTES);
         Some(SearchResult {
             title: if title.is_empty() { url.clone() } else { title },
             url,
@@ -224,7 +225,7 @@ pub(crate) fn parse_results(
 
 /// Returns a text as one line without tags and entities. Some services mark the words of the query
 /// with tags.
-fn one_line(text: &str, max: usize) -> String {
+fn strip_tags_to_one_line(text: &str, max: usize) -> String {
     let text = head(text, 8 * max);
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

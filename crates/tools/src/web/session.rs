@@ -13,12 +13,12 @@ use super::download::{DownloadError, OnBytes, ReceivedResponse, WebRequest, down
 use super::page::Page;
 use super::page_url::PageUrl;
 use crate::lock::lock;
-use crate::network::{Connector, Destination, Network, Route, UpstreamProxy};
+use crate::network::{Connector, Destination, NetworkFunctions, Route, UpstreamProxy};
 use crate::web::limits::MAX_REDIRECTS;
 
 /// The web access that all calls of a session share.
 pub(crate) struct SharedWebAccess {
-    network: Arc<Network>,
+    network: Arc<NetworkFunctions>,
     /// Replaces the certificate authorities of the system.
     tls: Option<Arc<ClientConfig>>,
     cache: Mutex<PageCache>,
@@ -30,7 +30,7 @@ pub(crate) trait HostAccess {
     type Refusal;
 
     /// Returns a route to a host if it is allowed. May take any time, e.g. until the user answers.
-    fn permit(
+    fn route_if_permitted(
         &self,
         destination: &Destination,
     ) -> impl Future<Output = Result<Route, Self::Refusal>> + Send;
@@ -50,12 +50,18 @@ pub(crate) enum FetchError<R> {
 impl SharedWebAccess {
     /// Creates web access with a simulated network.
     #[cfg(test)]
-    pub(crate) fn in_network(network: Arc<Network>, tls: Option<Arc<ClientConfig>>) -> Self {
+    pub(crate) fn in_network(
+        network: Arc<NetworkFunctions>,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Self {
         Self { network, tls, cache: Mutex::default() }
     }
 
     /// Returns a connector. If `env` names a proxy, the connector uses this proxy.
-    pub(crate) fn connector(&self, env: &BTreeMap<String, String>) -> Connector {
+    pub(crate) fn connector_with_proxy_from_env(
+        &self,
+        env: &BTreeMap<String, String>,
+    ) -> Connector {
         let upstream = UpstreamProxy::from_env(|name| env.get(name).cloned());
         Connector { upstream, network: Arc::clone(&self.network) }
     }
@@ -67,7 +73,7 @@ impl SharedWebAccess {
 
     /// Fetches a page over a route to its host. Follows redirects. If a redirect leads to another
     /// host, `access` must permit this host. A permitted host is resolved only once.
-    pub(crate) async fn fetch<A: HostAccess>(
+    pub(crate) async fn fetch_and_cache<A: HostAccess>(
         &self,
         connector: &Connector,
         (start, route): (&PageUrl, Route),
@@ -83,13 +89,16 @@ impl SharedWebAccess {
             let route = match known {
                 Some(route) => route,
                 None => {
-                    let route = access.permit(&destination).await.map_err(FetchError::Refused)?;
+                    let route = access
+                        .route_if_permitted(&destination)
+                        .await
+                        .map_err(FetchError::Refused)?;
                     routes.push(route.clone());
                     route
                 }
             };
             let request = WebRequest::get(url.clone());
-            let received = self.request(connector, &route, request, on_bytes).await;
+            let received = self.send_request(connector, &route, request, on_bytes).await;
             let received = received
                 .map_err(|error| FetchError::Download { host: destination.host.clone(), error })?;
             let Some(location) = &received.location else { break (received, url) };
@@ -109,7 +118,7 @@ impl SharedWebAccess {
     }
 
     /// Sends one request over a route of a connector.
-    pub(crate) async fn request(
+    pub(crate) async fn send_request(
         &self,
         connector: &Connector,
         route: &Route,
@@ -135,7 +144,11 @@ async fn into_page(url: PageUrl, received: ReceivedResponse) -> Page {
 
 impl Default for SharedWebAccess {
     fn default() -> Self {
-        Self { network: Arc::new(Network::of_host()), tls: None, cache: Mutex::default() }
+        Self {
+            network: Arc::new(NetworkFunctions::of_this_process()),
+            tls: None,
+            cache: Mutex::default(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::network::Network;
+use crate::network::NetworkFunctions;
 
 /// The answer of a server to one request.
 pub(crate) enum Answer {
@@ -42,7 +42,7 @@ impl TestServer {
                 open.spawn(async move {
                     let Some(request) = read_request(&mut stream).await else { return };
                     received.lock().unwrap().push(request.clone());
-                    send(&mut stream, respond(&request)).await;
+                    send_answer(&mut stream, respond(&request)).await;
                 });
             }
         });
@@ -80,7 +80,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-async fn send(stream: &mut TcpStream, answer: Answer) {
+async fn send_answer(stream: &mut TcpStream, answer: Answer) {
     // Ignore errors, because the client may close the connection at any time.
     let sent = async {
         match answer {
@@ -124,7 +124,7 @@ pub(crate) fn redirect(location: &str) -> Vec<u8> {
 /// A network that records the resolved names and the connected addresses. All connections lead to
 /// one server.
 pub(crate) struct TestNetwork {
-    pub(crate) network: Arc<Network>,
+    pub(crate) network: Arc<NetworkFunctions>,
     pub(crate) resolved: Arc<Mutex<Vec<String>>>,
     pub(crate) connected: Arc<Mutex<Vec<IpAddr>>>,
 }
@@ -139,7 +139,7 @@ impl TestNetwork {
         let resolved = Arc::<Mutex<Vec<String>>>::default();
         let connected = Arc::<Mutex<Vec<IpAddr>>>::default();
         let (names, addresses, port) = (resolved.clone(), connected.clone(), server.port);
-        let network = Arc::new(Network {
+        let network = Arc::new(NetworkFunctions {
             resolve: Box::new(move |name| {
                 let mut names = names.lock().unwrap();
                 let answer = answer(&name.host, names.len());

@@ -25,8 +25,8 @@ struct AllowHosts<'a> {
 impl HostAccess for AllowHosts<'_> {
     type Refusal = ConnectError;
 
-    async fn permit(&self, destination: &Destination) -> Result<Route, ConnectError> {
-        self.connector.find_route(destination, self.allowed).await
+    async fn route_if_permitted(&self, destination: &Destination) -> Result<Route, ConnectError> {
+        self.connector.resolve_allowed_route(destination, self.allowed).await
     }
 }
 
@@ -41,11 +41,11 @@ async fn fetch_in_env(
 ) -> Fetched {
     let env: BTreeMap<_, _> =
         env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let connector = session.connector(&env);
+    let connector = session.connector_with_proxy_from_env(&env);
     let access = AllowHosts { connector: &connector, allowed };
     let url = PageUrl::parse(url).unwrap();
-    let route = access.permit(&url.destination()).await.map_err(FetchError::Refused)?;
-    session.fetch(&connector, (&url, route), &access, &|_, _| {}).await
+    let route = access.route_if_permitted(&url.destination()).await.map_err(FetchError::Refused)?;
+    session.fetch_and_cache(&connector, (&url, route), &access, &|_, _| {}).await
 }
 
 async fn fetch(session: &SharedWebAccess, url: &str) -> Fetched {
@@ -59,5 +59,5 @@ fn public_session(server: &TestServer) -> (SharedWebAccess, TestNetwork) {
 }
 
 fn text_of(fetched: &Fetched) -> &str {
-    fetched.as_ref().unwrap().text(false).unwrap()
+    fetched.as_ref().unwrap().shown_text(false).unwrap()
 }

@@ -23,7 +23,7 @@ pub(super) async fn system_config() -> Result<Arc<ClientConfig>, String> {
             let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
                 .with_safe_default_protocol_versions()?
                 .with_platform_verifier()?;
-            Ok::<_, rustls::Error>(for_http(builder.with_no_client_auth()))
+            Ok::<_, rustls::Error>(with_http1_alpn_only(builder.with_no_client_auth()))
         });
         let built = built.await.map_err(|error| error.to_string())?;
         built.map_err(|error| format!("the trusted certificates cannot be read ({error})"))
@@ -32,7 +32,7 @@ pub(super) async fn system_config() -> Result<Arc<ClientConfig>, String> {
 }
 
 /// Offers servers only HTTP/1.1, because this crate supports no other version.
-pub(super) fn for_http(mut config: ClientConfig) -> Arc<ClientConfig> {
+pub(super) fn with_http1_alpn_only(mut config: ClientConfig) -> Arc<ClientConfig> {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Arc::new(config)
 }

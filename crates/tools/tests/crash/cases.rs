@@ -177,7 +177,9 @@ impl CrashCase {
         fs::exists(BEGIN_MARKER).unwrap();
         let done = match self.kind {
             ChangeKind::Write => write_all_or_none(&workspace, &changes),
-            ChangeKind::Delete => found().and_then(|found| found.delete(&workspace)),
+            ChangeKind::Delete => {
+                found().and_then(|found| found.delete_and_record_undo(&workspace))
+            }
             ChangeKind::Move => found()
                 .and_then(|found| found.move_to(&workspace, &workspace.resolve("moved/file")?)),
         };

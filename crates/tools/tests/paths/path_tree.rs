@@ -106,7 +106,7 @@ impl PathTree {
         let workspace = Workspace::new(roots.0.clone(), roots.1).unwrap();
         let workspace = workspace.with_durability(Durability::System);
         let session = SessionHandle::new(Session::new(roots.0), SystemTime::now);
-        session.update(|session, _| session.set_policy(Arc::new(AllowInProjectPolicy)));
+        session.update(|session, _| session.replace_policy(Arc::new(AllowInProjectPolicy)));
         Self {
             context: Context::new(Arc::new(workspace)),
             session,

@@ -52,7 +52,8 @@ fn no_message_shows_an_argument_raw() {
 fn no_tool_shows_an_argument_raw_in_title_or_metadata() {
     for (locale, _) in CATALOGUES {
         let mut stage = TitleSession::new(locale);
-        let tools: Vec<_> = stage.registry.iter().map(|tool| tool.spec.name).collect();
+        let tools: Vec<_> =
+            stage.registry.definitions_for_model().map(|tool| tool.spec.name).collect();
         for (name, hostile) in HOSTILE {
             for tool in &tools {
                 let report = stage.describe(tool, &args(tool, &format!("a{hostile}b")));

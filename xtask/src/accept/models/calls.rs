@@ -29,9 +29,9 @@ const LARGE_FILE_LINES: usize = 100_000;
 /// timestamp in the file system.
 const EDIT_DELAY_MS: u64 = 20;
 
-/// Returns the median of the milliseconds between a reply that edits one line of a file of 72 kB and
-/// the next request.
-pub(in super::super) fn small_edit_latency(
+/// Returns the median of the milliseconds between a reply that edits one line of a file of 72 kB
+/// and the next request.
+pub(in super::super) fn small_file_edit_latency(
     built: &ReleasePrograms,
     n: u32,
 ) -> Result<f64, TaskError> {
@@ -39,7 +39,7 @@ pub(in super::super) fn small_edit_latency(
 }
 
 /// Returns the same time for a file of 7.2 MB.
-pub(in super::super) fn large_edit_latency(
+pub(in super::super) fn large_file_edit_latency(
     built: &ReleasePrograms,
     n: u32,
 ) -> Result<f64, TaskError> {
@@ -67,12 +67,13 @@ fn edit_latency(built: &ReleasePrograms, n: u32, lines: usize) -> Result<f64, Ta
     if fs::read_to_string(&file).ok() != Some(expected) {
         return Err(TaskError::Failed("the file does not match the edits".to_owned()));
     }
-    let gaps = (0..=rounds).map(|_| server.wait_for_gap_ms()).collect::<Result<Vec<_>, _>>()?;
+    let gaps =
+        (0..=rounds).map(|_| server.gap_ms_before_next_request()).collect::<Result<Vec<_>, _>>()?;
     Ok(median(gaps.into_iter().skip(1 + super::WARM_UP as usize).flatten().collect()))
 }
 
-/// Returns the median of the milliseconds from the text of a reply to the first update with the path of
-/// the call that follows. The arguments of the call arrive at no more than 100 kB/s.
+/// Returns the median of the milliseconds from the text of a reply to the first update with the
+/// path of the call that follows. The arguments of the call arrive at no more than 100 kB/s.
 pub(in super::super) fn streamed_path_latency(
     built: &ReleasePrograms,
     n: u32,
@@ -88,7 +89,7 @@ pub(in super::super) fn streamed_path_latency(
     let mut client = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
     let mut times = Vec::new();
     for _ in 0..n {
-        client.reopen_session()?;
+        client.replace_with_new_session()?;
         let prompt = json!([{"type": "text", "text": "go"}]);
         let params = json!({"sessionId": client.session, "prompt": prompt});
         let (mut began, mut shown) = (None, None);
@@ -121,9 +122,10 @@ const SESSIONS: usize = 8;
 const READS: usize = 10;
 const MODEL_DELAY_MS: u64 = 50;
 
-/// Runs eight sessions at once, in each of which a model reads ten files, one with each reply. Returns
-/// the median of the milliseconds by which the longest turn exceeds the delays of the model.
-pub(in super::super) fn parallel_sessions_latency(
+/// Runs eight sessions at once, in each of which a model reads ten files, one with each reply.
+/// Returns the median of the milliseconds by which the longest turn exceeds the delays of the
+/// model.
+pub(in super::super) fn longest_parallel_turn_overhead(
     built: &ReleasePrograms,
     n: u32,
 ) -> Result<f64, TaskError> {
@@ -136,8 +138,8 @@ pub(in super::super) fn parallel_sessions_latency(
         reply["after_ms"] = json!(MODEL_DELAY_MS);
         reply
     };
-    // Requests are answered in the order of their arrival. Sessions that differ by more than one delay
-    // would get different replies, which is an error.
+    // Requests are answered in the order of their arrival. Sessions that differ by more than one
+    // delay would get different replies, which is an error.
     let replies = (0..=READS).flat_map(|number| {
         let args = json!({"path": format!("{number}.txt")});
         let reply = match number {

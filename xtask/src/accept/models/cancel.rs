@@ -122,7 +122,7 @@ pub(in super::super) fn cancel_latency_at_points(
         let mut server = ModelServerProcess::start(built, &scratch, answers)?;
         let mut client = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
         for _ in 0..turns {
-            client.reopen_session()?;
+            client.replace_with_new_session()?;
             if point.before.is_some() {
                 client.run_turn(&["go".to_owned()])?;
                 server.wait_for_finished_request()?;

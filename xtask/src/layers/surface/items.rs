@@ -57,9 +57,9 @@ pub(super) fn split_into_items<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'
         // Skips attributes, the visibility, and qualifiers of `fn`.
         loop {
             match words[at..] {
-                ["#", "[", ..] => at += 1 + index_of_closing_bracket(&words[at + 1..]),
-                ["#", "!", "[", ..] => at += 2 + index_of_closing_bracket(&words[at + 2..]),
-                ["pub", "(", ..] => at += 1 + index_of_closing_bracket(&words[at + 1..]),
+                ["#", "[", ..] => at += 1 + bracketed_len(&words[at + 1..]),
+                ["#", "!", "[", ..] => at += 2 + bracketed_len(&words[at + 2..]),
+                ["pub", "(", ..] => at += 1 + bracketed_len(&words[at + 1..]),
                 ["pub", ..] => {
                     is_public = true;
                     at += 1;
@@ -75,7 +75,7 @@ pub(super) fn split_into_items<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'
         let mut body = None;
         while let Some(&word) = words.get(at) {
             if ["(", "[", "{"].contains(&word) {
-                let length = index_of_closing_bracket(&words[at..]);
+                let length = bracketed_len(&words[at..]);
                 let inside = at + 1..(at + length - 1).max(at + 1);
                 at += length;
                 if word == "{" && ends_with_brace {
@@ -100,7 +100,7 @@ pub(super) fn split_into_items<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'
 }
 
 /// Returns the index of the bracket that closes the bracket at the beginning of `words`.
-fn index_of_closing_bracket(words: &[&str]) -> usize {
+fn bracketed_len(words: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, word) in words.iter().enumerate() {
         match *word {

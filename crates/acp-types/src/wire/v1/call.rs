@@ -39,7 +39,7 @@ impl SentCall {
 
     /// Updates the items. Returns the encoded content if it differs from the content that the
     /// client holds. `ending` is the last text of a cancelled call; `status` is the current status.
-    pub(super) fn update_content(
+    pub(super) fn apply_and_encode_changed_content(
         &mut self,
         mut patch: ContentPatch,
         ending: Option<String>,
@@ -51,12 +51,14 @@ impl SentCall {
             encode::shorten_changes(items);
         }
         patch.apply(&mut self.items);
-        if keeps && self.terminals().next().is_none() {
+        if keeps && self.shown_terminal_ids().next().is_none() {
             return None;
         }
         // The announcement of a call also opens the first terminal of the call.
         let opens = match shows.display {
-            TerminalDisplay::MetaEvents if !self.announced => self.terminals().next().cloned(),
+            TerminalDisplay::MetaEvents if !self.announced => {
+                self.shown_terminal_ids().next().cloned()
+            }
             _ => None,
         };
         let mut content = encode::encode_content_items(&self.items, shows.meta_key, |id| {
@@ -87,9 +89,10 @@ impl SentCall {
     ) {
         let held = std::mem::take(&mut self.deferred);
         let large = LargeFields::take_from(&mut update.fields).or_else(held);
-        if self.announced && !is_final && !self.may_stream_large_fields(update, &large) {
+        if self.announced && !is_final && !self.admit_large_fields_to_stream(update, &large) {
             if large.content.is_some() {
-                update.fields.content = self.change_excerpt(json::serialized_len(update), meta_key);
+                update.fields.content =
+                    self.unsent_change_excerpt_that_fits(json::serialized_len(update), meta_key);
             }
             self.deferred = large;
         } else {
@@ -107,14 +110,18 @@ impl SentCall {
     /// Returns an excerpt of the file changes that fits into a streamed update together with `rest`
     /// other bytes. Returns `None` if no excerpt may be sent, or if the client already holds the
     /// excerpt.
-    fn change_excerpt(&mut self, rest: usize, meta_key: &str) -> Option<Vec<ToolCallContent>> {
+    fn unsent_change_excerpt_that_fits(
+        &mut self,
+        rest: usize,
+        meta_key: &str,
+    ) -> Option<Vec<ToolCallContent>> {
         // The number of bytes that are sent again is limited.
         if self.streamed_bytes > MAX_RESENT_BYTES {
             return None;
         }
         let room = MAX_STREAMED_UPDATE_BYTES.checked_sub(rest + r#","content":[]"#.len())?;
         let sized_excerpt = |max| {
-            let items = encode::change_excerpt(&self.items, meta_key, max)?;
+            let items = encode::encode_excerpt_of_file_changes(&self.items, meta_key, max)?;
             let len = items.len() + items.iter().map(encode::item_json_len).sum::<usize>();
             (len <= room).then_some((len, items))
         };
@@ -128,7 +135,7 @@ impl SentCall {
     }
 
     /// Returns the whole call as the client should hold it, including metadata.
-    pub(super) fn full_call_with_deferred_fields(&mut self, meta_key: &str) -> ToolCall {
+    pub(super) fn merge_deferred_into_full_call(&mut self, meta_key: &str) -> ToolCall {
         let mut held = ToolCallUpdateFields::new();
         std::mem::take(&mut self.deferred).move_into(&mut held);
         self.call.update(held);
@@ -139,9 +146,9 @@ impl SentCall {
 
     /// Returns whether a streamed update may include the large fields in addition to its other
     /// fields.
-    fn may_stream_large_fields(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
+    fn admit_large_fields_to_stream(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
         let large = large.json_len();
-        let terminals = self.terminals().count();
+        let terminals = self.shown_terminal_ids().count();
         // The line also contains the metadata, with a trace of up to 9 KiB.
         large == 0
             || wire::may_stream_and_count_large_fields(
@@ -153,7 +160,7 @@ impl SentCall {
     }
 
     /// Returns the terminals that the call shows, in order.
-    pub(super) fn terminals(&self) -> impl Iterator<Item = &TerminalId> {
+    pub(super) fn shown_terminal_ids(&self) -> impl Iterator<Item = &TerminalId> {
         self.items.iter().filter_map(|item| match item {
             Content::Terminal(id) => Some(id),
             _ => None,

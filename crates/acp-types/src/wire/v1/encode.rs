@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use callboard_text::{path_text, utf8_path};
+use callboard_text::{path_text, quote_path_unless_utf8};
 use serde_json::json;
 
 use super::WireUpdate;
@@ -12,8 +12,8 @@ use crate::schema::v1::{
     self, ContentBlock, Diff, SessionUpdate, TextContent, ToolCallContent, ToolCallStatus,
 };
 use crate::{
-    Content, FileChange, MessageChunk, Operation, Plan, PlanEntry, PlanPriority, PlanStatus,
-    ReplayedPromptBlock, Role, Status, TerminalId, diff,
+    Content, FileChange, FileChangeOperation, MessageChunk, Plan, PlanEntry, PlanPriority,
+    PlanStatus, ReplayedPromptBlock, Role, Status, TerminalId, diff,
 };
 
 /// Returns the v1 status of a call. A cancelled call is `failed`, and a paused call is
@@ -38,7 +38,7 @@ pub(super) fn encode_message_chunk(chunk: &MessageChunk) -> SessionUpdate {
     }
 }
 
-pub(super) fn prompt_block(part: &ReplayedPromptBlock) -> SessionUpdate {
+pub(super) fn encode_replayed_prompt_block(part: &ReplayedPromptBlock) -> SessionUpdate {
     let chunk = v1::ContentChunk::new(part.block.clone());
     SessionUpdate::UserMessageChunk(chunk.message_id(v1::MessageId::new(&*part.message)))
 }
@@ -117,7 +117,7 @@ pub(super) fn item_json_len(item: &ToolCallContent) -> usize {
 /// Returns an excerpt of `content`: all texts, the first hunks of the file changes, and a note with
 /// the number of omitted lines. The texts and hunks take at most `max` bytes of JSON, unless the
 /// texts alone are longer. Returns `None` if there is no file change, or if an item is a terminal.
-pub(super) fn change_excerpt(
+pub(super) fn encode_excerpt_of_file_changes(
     content: &[Content],
     meta_key: &str,
     max: usize,
@@ -170,7 +170,7 @@ pub(super) fn change_excerpt(
 /// whole files, a large change becomes one diff per hunk, and a change without texts becomes a
 /// sentence. A small move becomes two diffs.
 fn encode_file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
-    if let Operation::Move { from } = &change.operation
+    if let FileChangeOperation::Move { from } = &change.operation
         && let Some(old) = &change.old_text
     {
         let gone = encode_whole_file_diff(change, from, Some(old.clone()), String::new(), meta_key);
@@ -184,9 +184,13 @@ fn encode_file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallConten
         return vec![gone, come];
     }
     let whole = match (&change.operation, &change.old_text, &change.new_text) {
-        (Operation::Add | Operation::Copy { .. }, _, Some(new)) => Some((None, new.clone())),
-        (Operation::Delete, Some(old), _) => Some((Some(old.clone()), String::new())),
-        (Operation::Modify, Some(old), Some(new)) => Some((Some(old.clone()), new.clone())),
+        (FileChangeOperation::Add | FileChangeOperation::Copy { .. }, _, Some(new)) => {
+            Some((None, new.clone()))
+        }
+        (FileChangeOperation::Delete, Some(old), _) => Some((Some(old.clone()), String::new())),
+        (FileChangeOperation::Modify, Some(old), Some(new)) => {
+            Some((Some(old.clone()), new.clone()))
+        }
         _ => None,
     };
     match whole {
@@ -205,11 +209,14 @@ fn encode_file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallConten
 
 fn encode_hunks_as_diffs(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     // A diff has only one path, so the other path is shown before the diff.
-    let from = matches!(change.operation, Operation::Move { .. } | Operation::Copy { .. })
-        .then(|| describe_file_change(change));
+    let from = matches!(
+        change.operation,
+        FileChangeOperation::Move { .. } | FileChangeOperation::Copy { .. }
+    )
+    .then(|| describe_file_change(change));
     let hunks = change.hunks.iter().map(|hunk| {
-        let old = (change.operation != Operation::Add).then(|| hunk.old_text());
-        let mut item = Diff::new(utf8_path(&change.path), hunk.new_text());
+        let old = (change.operation != FileChangeOperation::Add).then(|| hunk.old_text());
+        let mut item = Diff::new(quote_path_unless_utf8(&change.path), hunk.new_text());
         item.old_text = old;
         item.meta = Some(v1::Meta::from_iter([(
             meta_key.to_owned(),
@@ -241,7 +248,7 @@ fn encode_whole_file_diff(
     new: String,
     meta_key: &str,
 ) -> ToolCallContent {
-    let mut diff = Diff::new(utf8_path(path), new);
+    let mut diff = Diff::new(quote_path_unless_utf8(path), new);
     diff.old_text = old;
     diff.meta = Some(v1::Meta::from_iter([(
         meta_key.to_owned(),
@@ -256,10 +263,10 @@ fn describe_file_change(change: &FileChange) -> ToolCallContent {
     }
     let path = path_text(&change.path);
     ToolCallContent::from(match &change.operation {
-        Operation::Add => format!("Adds {path}"),
-        Operation::Modify => format!("Changes {path}"),
-        Operation::Delete => format!("Deletes {path}"),
-        Operation::Move { from } => format!("Moves {} to {path}", path_text(from)),
-        Operation::Copy { from } => format!("Copies {} to {path}", path_text(from)),
+        FileChangeOperation::Add => format!("Adds {path}"),
+        FileChangeOperation::Modify => format!("Changes {path}"),
+        FileChangeOperation::Delete => format!("Deletes {path}"),
+        FileChangeOperation::Move { from } => format!("Moves {} to {path}", path_text(from)),
+        FileChangeOperation::Copy { from } => format!("Copies {} to {path}", path_text(from)),
     })
 }

@@ -3,11 +3,11 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use callboard_text::is_strippable;
+use callboard_text::is_strippable_from_output;
 
 /// Returns terminal output as plain text, without escape sequences and without
-/// [strippable](callboard_text::is_strippable) characters. If a program redraws a line, the text
-/// contains only the last state of the line.
+/// [strippable](callboard_text::is_strippable_from_output) characters. If a program redraws a line,
+/// the text contains only the last state of the line.
 ///
 /// Supports the cursor movements that programs use to redraw lines. The cursor never moves beyond
 /// existing text, so the result is never longer than the output.
@@ -21,7 +21,7 @@ pub(super) fn to_plain_text(output: &str) -> String {
             '\r' => (page.col, page.carriage_returned) = (0, true),
             '\u{8}' => page.col = page.col.saturating_sub(1),
             '\t' => page.put_char('\t'),
-            letter if letter.is_control() || is_strippable(letter) => {}
+            letter if letter.is_control() || is_strippable_from_output(letter) => {}
             letter => page.put_char(letter),
         }
     }

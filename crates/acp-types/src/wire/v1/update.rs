@@ -40,7 +40,7 @@ impl WireUpdate {
 
     /// Returns the update of a call, reduced to its id, title, kind and status. Returns `None` for
     /// an update that is not about a call.
-    fn reduced_to_title_and_status(&self) -> Option<Self> {
+    fn reduced_to_encodable_call_fields(&self) -> Option<Self> {
         let reduced = match &self.0 {
             SessionUpdate::ToolCall(call) => {
                 let reduced = ToolCall::new(call.tool_call_id.clone(), call.title.clone());
@@ -76,7 +76,7 @@ impl ClientMessage for SessionUpdateParams {
     /// in JSON.
     fn params(&self) -> serde_json::Result<Value> {
         let params = serde_json::to_value(self).or_else(|error| {
-            let update = self.update.reduced_to_title_and_status().ok_or(error)?;
+            let update = self.update.reduced_to_encodable_call_fields().ok_or(error)?;
             serde_json::to_value(update.into_params(self.session_id.clone()))
         });
         params.map(|params| with_null_for_missing_old_texts(params, "/update/content"))
@@ -123,7 +123,9 @@ impl Deref for WireUpdate {
 impl Serialize for WireUpdate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            SessionUpdate::ToolCall(call) => FirstReportJson::new(call).serialize(serializer),
+            SessionUpdate::ToolCall(call) => {
+                ToolCallJsonWithDefaults::new(call).serialize(serializer)
+            }
             other => other.serialize(serializer),
         }
     }
@@ -132,7 +134,7 @@ impl Serialize for WireUpdate {
 /// The JSON of a `tool_call`, including the fields that the schema crate omits.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct FirstReportJson<'a> {
+struct ToolCallJsonWithDefaults<'a> {
     session_update: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<ToolKind>,
@@ -142,7 +144,7 @@ struct FirstReportJson<'a> {
     call: &'a ToolCall,
 }
 
-impl<'a> FirstReportJson<'a> {
+impl<'a> ToolCallJsonWithDefaults<'a> {
     fn new(call: &'a ToolCall) -> Self {
         Self {
             session_update: "tool_call",

@@ -1,6 +1,6 @@
 //! Encodes the types of this crate as types of draft ACP v2.
 
-use callboard_text::utf8_path;
+use callboard_text::quote_path_unless_utf8;
 
 use crate::schema::v2::{
     ContentBlock, ContentChunk, Diff, DiffChange, DiffFileType, PlanEntry, PlanEntryPriority,
@@ -8,8 +8,8 @@ use crate::schema::v2::{
     ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
 };
 use crate::{
-    CallCapabilities, Content, FileChange, Location, MessageChunk, Operation, PlanPriority,
-    PlanStatus, Role, Status,
+    CallCapabilities, Content, FileChange, FileChangeOperation, Location, MessageChunk,
+    PlanPriority, PlanStatus, Role, Status,
 };
 
 pub(super) fn encode_status(status: Status) -> ToolCallStatus {
@@ -39,7 +39,8 @@ pub(super) fn encode_kind(kind: crate::ToolKind) -> ToolKind {
 }
 
 pub(super) fn encode_location(location: &Location) -> ToolCallLocation {
-    ToolCallLocation::new(utf8_path(location.path())).line(location.line().map(u32::from))
+    ToolCallLocation::new(quote_path_unless_utf8(location.path()))
+        .line(location.line().map(u32::from))
 }
 
 pub(super) fn encode_capabilities(capabilities: CallCapabilities) -> ToolCallCapabilities {
@@ -63,13 +64,15 @@ fn encode_content_block(block: &crate::ContentBlock) -> ContentBlock {
 }
 
 fn encode_diff(change: &FileChange, meta_key: &str) -> Diff {
-    let path = utf8_path(&change.path).into_owned();
+    let path = quote_path_unless_utf8(&change.path).into_owned();
     let operation = match &change.operation {
-        Operation::Add => DiffChange::add(path),
-        Operation::Modify => DiffChange::modify(path),
-        Operation::Delete => DiffChange::delete(path),
-        Operation::Move { from } => DiffChange::move_file(utf8_path(from), path),
-        Operation::Copy { from } => DiffChange::copy(utf8_path(from), path),
+        FileChangeOperation::Add => DiffChange::add(path),
+        FileChangeOperation::Modify => DiffChange::modify(path),
+        FileChangeOperation::Delete => DiffChange::delete(path),
+        FileChangeOperation::Move { from } => {
+            DiffChange::move_file(quote_path_unless_utf8(from), path)
+        }
+        FileChangeOperation::Copy { from } => DiffChange::copy(quote_path_unless_utf8(from), path),
     };
     let short = crate::diff::shorten_change(change, crate::limits::MAX_FILE_CHANGE_BYTES);
     let change = short.as_ref().unwrap_or(change);

@@ -1,7 +1,7 @@
 //! Encodes the state of a session for draft v2: commands, options, title, usage, compactions.
 
 use crate::schema::v2::{self, SessionUpdate};
-use crate::wire::{compaction_meta, maybe_undefined};
+use crate::wire::{compaction_token_counts_meta, maybe_undefined};
 use crate::{
     AvailableCommand, Compaction, CompactionStatus, ConfigCategory, ConfigOption, ContextUsage,
     PermissionOption, PermissionOptionKind, SessionInfo, SessionStatePart,
@@ -99,6 +99,6 @@ fn encode_compaction(compaction: &Compaction, meta_key: &str) -> v2::CompactionU
     let mut update = v2::CompactionUpdate::new(compaction.id.clone(), status)
         .summary(blocks.collect::<Vec<_>>());
     update.error = maybe_undefined(compaction.error.clone());
-    update.meta = maybe_undefined(compaction_meta(compaction, meta_key));
+    update.meta = maybe_undefined(compaction_token_counts_meta(compaction, meta_key));
     update
 }

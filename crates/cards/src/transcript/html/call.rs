@@ -1,11 +1,11 @@
 //! Writes the card of a call.
 
 use acp_types::schema::v1::ToolKind;
-use acp_types::{FileChange, LineTag, Operation};
+use acp_types::{FileChange, FileChangeOperation, LineTag};
 use callboard_text::grouped_count_with_noun;
 
 use super::HtmlPage;
-use crate::content::split_off_code_fence;
+use crate::content::split_fence_language_and_body;
 use crate::diff::hunk_header;
 use crate::page::display_path;
 use crate::transcript::call::{Call, RawText};
@@ -20,7 +20,7 @@ impl HtmlPage<'_> {
             "<article class=\"entry call {state}\" id=\"entry-{number}\">\n"
         ));
         let head = self.html.len();
-        let open = if call.is_notable() { " open" } else { "" };
+        let open = if call.is_card_initially_open() { " open" } else { "" };
         self.append_html(&format!("<details{open}><summary>"));
         self.append_call_head(call);
         self.append_html("</summary>\n<div class=\"body\">\n");
@@ -44,15 +44,15 @@ impl HtmlPage<'_> {
             if call.kind == ToolKind::Other { "call" } else { protocol_kind_word(call.kind) };
         self.append_html(&format!(
             "<svg class=\"icon\" role=\"img\" aria-label=\"{kind}\"><use href=\"#{}\"/></svg>",
-            symbol(call.kind)
+            icon_id_for_kind(call.kind)
         ));
         self.append_html("<span class=\"what\"><span class=\"title\">");
-        self.append_line_with_code(call.title());
+        self.append_text_with_code_spans(call.title());
         self.append_html("</span><span class=\"facts\">");
-        if let Some(exit) = call.exit() {
+        if let Some(exit) = call.exit_text_unless_success() {
             self.append_element("span", "exit", &exit);
         }
-        call.details().for_each(|detail| self.append_element("span", "", &detail));
+        call.end_reason_and_duration().for_each(|detail| self.append_element("span", "", &detail));
         self.append_element("span", "state", &format!("{} {}", state.mark(), state.as_str()));
         self.append_html("</span></span>");
     }
@@ -70,13 +70,13 @@ impl HtmlPage<'_> {
         let mut command = call.unshown_command();
         for part in call.content.iter() {
             match part {
-                Part::Text(text) => match split_off_code_fence(text) {
+                Part::Text(text) => match split_fence_language_and_body(text) {
                     ("console", output) => self.append_output(command.take(), output.as_bytes()),
                     _ => self.append_markdown("prose result", text),
                 },
                 Part::Change(change) => self.append_change(change),
                 Part::Terminal(id) => {
-                    if let Some(terminal) = call.terminal(id) {
+                    if let Some(terminal) = call.terminal_with_output(id) {
                         self.append_output(
                             command.take(),
                             &terminal.output.to_bytes_with_omission_line(),
@@ -113,8 +113,8 @@ impl HtmlPage<'_> {
         self.append_html("<figure class=\"diff\"><figcaption>");
         self.append_element("span", "path", &path);
         match change.operation {
-            Operation::Add => self.append_element("span", "tag", "new"),
-            Operation::Delete => self.append_element("span", "tag", "deleted"),
+            FileChangeOperation::Add => self.append_element("span", "tag", "new"),
+            FileChangeOperation::Delete => self.append_element("span", "tag", "deleted"),
             _ => {}
         }
         self.append_element("span", "added", &format!("+{added}"));
@@ -162,7 +162,7 @@ impl HtmlPage<'_> {
 }
 
 /// Returns the name of the icon of a kind.
-fn symbol(kind: ToolKind) -> &'static str {
+fn icon_id_for_kind(kind: ToolKind) -> &'static str {
     match kind {
         ToolKind::Read => "i-read",
         ToolKind::Edit => "i-edit",

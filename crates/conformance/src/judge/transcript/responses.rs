@@ -9,7 +9,7 @@ use crate::judge::capabilities;
 use crate::judge::requests::{AskedPermission, OpenJsonRpcRequest, RequestLog};
 use crate::judge::schema::check_schema;
 use crate::judge::session::JudgedSession;
-use crate::judge::{ConformanceRule, Side, ViolationLog, escaped_excerpt, value_excerpt};
+use crate::judge::{ConformanceRule, LineViolations, Side, escaped_excerpt, value_excerpt};
 
 impl TranscriptJudge {
     /// Judges a response.
@@ -23,7 +23,7 @@ impl TranscriptJudge {
                 ConformanceRule::ResultOrError,
                 "a response has either a result or an error",
             );
-            if result.is_none() && self.requests(asker).find_oldest(&id).is_none() {
+            if result.is_none() && self.requests(asker).find_oldest_with_id(&id).is_none() {
                 return self.record_malformed_request(side, Some(&id));
             }
         }
@@ -72,10 +72,10 @@ impl TranscriptJudge {
     /// open request with this id, the requester is the side whose method can have such a result.
     fn infer_requester(&self, id: &Value, result: Option<&Value>) -> Side {
         let fits = |requests: &RequestLog| {
-            let asked = requests.find_oldest(id)?;
+            let asked = requests.find_oldest_with_id(id)?;
             let check = asked.method.and_then(|method| method.result);
             let (Some(result), Some(check)) = (result, check) else { return Some(true) };
-            let mut faults = ViolationLog { line: 0, side: Side::Agent, violations: Vec::new() };
+            let mut faults = LineViolations { line: 0, side: Side::Agent, violations: Vec::new() };
             check(result, "", &mut faults);
             Some(faults.violations.is_empty())
         };
@@ -116,32 +116,39 @@ impl TranscriptJudge {
             ("session/load" | "session/resume", None) => return session.record_failed_load(),
             _ => {}
         }
-        session.judge(faults, |session, faults| match (&*asked.name, result, &asked.permission) {
-            ("session/set_config_option", Some(result), _) => {
-                session.update_choices(result, faults);
-            }
-            ("session/prompt", result, _) => session.judge_prompt_response(id, result, faults),
-            (name, ..) if name.starts_with('_') && faults.side == Side::Agent => {
-                session.record_extension_response();
-            }
-            ("session/close" | "session/delete", Some(_), _) => session.judge_close(faults),
-            ("terminal/create", Some(result), _) => {
-                session
-                    .add_client_terminal(result["terminalId"].as_str().unwrap_or_default(), faults);
-            }
-            (_, result, Some(AskedPermission { call, options })) => {
-                let selected = result.and_then(|result| result["outcome"]["optionId"].as_str());
-                let option =
-                    options.iter().find(|(id, _)| Some(&**id) == selected.map(truncate_key));
-                if selected.is_some() && option.is_none() {
-                    faults.report_violation(
-                        ConformanceRule::UnknownOption,
-                        "an option that was not offered",
+        session.judge_as_turn_or_replay(faults, |session, faults| {
+            match (&*asked.name, result, &asked.permission) {
+                ("session/set_config_option", Some(result), _) => {
+                    session.update_choices(result, faults);
+                }
+                ("session/prompt", result, _) => session.judge_prompt_response(id, result, faults),
+                (name, ..) if name.starts_with('_') && faults.side == Side::Agent => {
+                    session.record_extension_response();
+                }
+                ("session/close" | "session/delete", Some(_), _) => {
+                    session.judge_close_response(faults);
+                }
+                ("terminal/create", Some(result), _) => {
+                    session.add_client_terminal(
+                        result["terminalId"].as_str().unwrap_or_default(),
+                        faults,
                     );
                 }
-                session.record_permission_reply(call, option.is_some_and(|(_, allows)| *allows));
+                (_, result, Some(AskedPermission { call, options })) => {
+                    let selected = result.and_then(|result| result["outcome"]["optionId"].as_str());
+                    let option =
+                        options.iter().find(|(id, _)| Some(&**id) == selected.map(truncate_key));
+                    if selected.is_some() && option.is_none() {
+                        faults.report_violation(
+                            ConformanceRule::UnknownOption,
+                            "an option that was not offered",
+                        );
+                    }
+                    session
+                        .record_permission_reply(call, option.is_some_and(|(_, allows)| *allows));
+                }
+                _ => {}
             }
-            _ => {}
         });
     }
 

@@ -45,7 +45,7 @@ impl Session {
     /// Removes a rule. Returns whether the rule existed. Rules of a project or of the user must be
     /// removed from the store as well: see [`Session::take_rule_changes`].
     pub fn revoke_rule(&mut self, rule: &Rule) -> bool {
-        let was_there = self.permissions.rules.revoke(rule);
+        let was_there = self.permissions.rules.remove_rule(rule);
         if was_there {
             self.queue_rule_change(RuleChange::Remove(rule.clone()));
         }
@@ -63,7 +63,7 @@ impl Session {
     /// removes a rule, this method does nothing.
     pub fn limit_unsaved_rule_to_session(&mut self, change: RuleChange) {
         if let RuleChange::Add(rule) = change
-            && self.permissions.rules.revoke(&rule)
+            && self.permissions.rules.remove_rule(&rule)
         {
             self.permissions.rules.add_rule(Rule { scope: RuleScope::Session, ..rule });
         }

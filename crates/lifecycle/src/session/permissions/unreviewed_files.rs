@@ -1,5 +1,5 @@
-//! Files that were changed without a person's approval. A person is asked about the next command that
-//! may execute them.
+//! Files that were changed without a person's approval. A person is asked about the next command
+//! that may execute them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -417,7 +417,7 @@ impl World {
     fn deliver(&mut self, item: &OutboxItem) {
         self.order.take(item);
         if self.is_gone() {
-            self.session.count_undelivered();
+            self.session.record_undelivered_item();
             if let OutboxItem::PermissionRequest(number) = item {
                 self.undelivered(*number);
             }

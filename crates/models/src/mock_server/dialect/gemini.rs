@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_as_json,
+    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_to_json_value,
     usage_or_default,
 };
 
@@ -29,7 +29,7 @@ impl ReplyEncoder for GeminiEncoder {
     }
 
     fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
-        let call = json!({"name": call.name, "args": arguments_as_json(call)});
+        let call = json!({"name": call.name, "args": arguments_to_json_value(call)});
         Self::push_part(&json!({"functionCall": call, "thoughtSignature": SIGNATURE}), out);
     }
 

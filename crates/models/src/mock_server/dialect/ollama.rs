@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_as_json,
+    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_to_json_value,
     usage_or_default,
 };
 
@@ -28,7 +28,7 @@ impl ReplyEncoder for OllamaEncoder {
 
     fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
         let calls =
-            json!([{"function": {"name": call.name, "arguments": arguments_as_json(call)}}]);
+            json!([{"function": {"name": call.name, "arguments": arguments_to_json_value(call)}}]);
         out.push_json_line(&message_record(
             &json!({"role": "assistant", "content": "", "tool_calls": calls}),
         ));

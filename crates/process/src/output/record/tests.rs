@@ -6,7 +6,7 @@ use std::io;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::{OpenFileFn, OutputPosition, Recording};
+use super::{OpenFileFn, Recording, ReportedOutputPosition};
 use crate::limits::{MAX_MODEL_OUTPUT_BYTES, MAX_TRUNCATION_NOTE_BYTES};
 
 /// Records chunks in a file of at most `room` bytes. Returns the output and the content of the
@@ -75,7 +75,7 @@ fn a_full_file_contains_the_beginning_and_a_note() {
 /// The longest possible note does not exceed its limit.
 #[test]
 fn the_longest_truncation_note_is_within_its_limit() {
-    let longest = super::truncation_note(u64::MAX);
+    let longest = super::truncated_file_last_line(u64::MAX);
     assert!(longest.len() as u64 <= MAX_TRUNCATION_NOTE_BYTES, "{longest:?}");
 }
 
@@ -126,7 +126,7 @@ proptest! {
 #[test]
 fn new_output_is_reported_once_and_an_unfinished_line_is_repeated() {
     let recording = Recording::new(1_000, || Ok(None));
-    let mut mark = OutputPosition::default();
+    let mut mark = ReportedOutputPosition::default();
     let mut look = |bytes: &[u8]| {
         recording.push(bytes);
         let fresh = recording.take_new(&mut mark);
@@ -153,7 +153,7 @@ fn new_output_is_reported_once_and_an_unfinished_line_is_repeated() {
 #[test]
 fn omitted_bytes_of_a_flood_are_counted_from_the_mark_on() {
     let recording = Recording::new(1_000, || Ok(None));
-    let mut mark = OutputPosition::default();
+    let mut mark = ReportedOutputPosition::default();
     recording.push(b"told\n");
     recording.take_new(&mut mark);
     let flood: String = (0..400_000).map(|line| format!("{line}\n")).collect();

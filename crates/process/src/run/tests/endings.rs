@@ -65,7 +65,7 @@ async fn a_program_that_tidies_up_when_asked_to_stop_may_finish() {
                 cancel.cancel();
             });
             let exit = exit.await.unwrap();
-            (exit.cause, exit.code, plain_text(&output))
+            (exit.cause, exit.code, terminal_output_to_text(&output))
         };
         let ended = in_time(life, |(_, code, _)| code.is_some()).await;
         assert_eq!(ended, (ExitCause::Cancelled, Some(5), "begun\ntidy\n".to_owned()));
@@ -111,7 +111,10 @@ async fn a_process_that_holds_the_output_open_does_not_delay_the_call() {
             let (exit, output) =
                 finish(supervision, ShellCommand { streams, ..command(&line) }).await;
             assert_eq!((exit.cause, exit.code, exit.left_over), (ExitCause::Exited, Some(0), 1));
-            assert_eq!((plain_text(output.as_bytes()).as_str(), alive(&sleep)), ("hi\n", 0));
+            assert_eq!(
+                (terminal_output_to_text(output.as_bytes()).as_str(), alive(&sleep)),
+                ("hi\n", 0)
+            );
         }
     }
 }
@@ -197,7 +200,7 @@ async fn dropping_the_call_kills_and_reaps() {
             command(&line),
             CancellationToken::new(),
             move |chunk| {
-                printed.lock().unwrap().push_str(&plain_text(chunk));
+                printed.lock().unwrap().push_str(&terminal_output_to_text(chunk));
                 output(chunk);
             },
         ));

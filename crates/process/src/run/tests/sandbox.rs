@@ -31,7 +31,7 @@ impl SandboxedFolders {
 
     fn command(&self, line: &str) -> ShellCommand {
         let cwd = self.outer.path().join("project");
-        let policy = SandboxPolicy::new([cwd.clone()]);
+        let policy = SandboxPolicy::from_writable_folders([cwd.clone()]);
         let sandbox = Some(CommandSandbox::new(policy, self.isolation));
         ShellCommand { cwd, sandbox, ..command(line) }
     }
@@ -101,7 +101,7 @@ async fn a_sandbox_that_cannot_be_set_up_starts_nothing() {
     for isolation in isolations() {
         let folders = SandboxedFolders::new(isolation);
         let mut command = folders.command("touch here");
-        let policy = SandboxPolicy::new([folders.outer.path().join("missing")]);
+        let policy = SandboxPolicy::from_writable_folders([folders.outer.path().join("missing")]);
         command.sandbox = Some(CommandSandbox::new(policy, isolation));
         let cancel = CancellationToken::new();
         let error = run_command(Supervision::Helper, command, cancel, |_| ()).await.unwrap_err();

@@ -59,7 +59,7 @@ fn files_of_removed_prompts_are_reported_once_although_they_did_not_change() {
         versions.record_current_version(&workspace, &folder.path().join(name), 2);
     }
     fs::remove_file(folder.path().join("c")).unwrap();
-    versions.mark_forgotten_after(1);
+    versions.forget_versions_after_prompt(1);
     let json = serde_json::to_string(&versions.to_known_files()).unwrap();
     let mut versions = FileVersions::from_known_files(serde_json::from_str(&json).unwrap());
     let news = versions.take_changes_report(&workspace).unwrap();

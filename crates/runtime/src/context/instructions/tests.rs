@@ -12,7 +12,7 @@ struct Project {
     folder: TempDir,
     workspace: Workspace,
     instructions: ProjectInstructions,
-    rules: ImplicitReadRules,
+    rules: ImplicitReadChecker,
 }
 
 impl Project {
@@ -27,7 +27,7 @@ impl Project {
             folder,
             workspace,
             instructions: ProjectInstructions::default(),
-            rules: ImplicitReadRules::default(),
+            rules: ImplicitReadChecker::default(),
         }
     }
 

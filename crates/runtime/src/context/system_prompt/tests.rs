@@ -11,7 +11,7 @@ fn all_tools() -> Registry {
 
 fn specs(registry: &Registry) -> Vec<ToolSpec> {
     let named = |name: &str| ToolSpec::new(name, String::new(), serde_json::Value::Null);
-    registry.iter().map(|tool| named(&tool.spec.name)).collect()
+    registry.definitions_for_model().map(|tool| named(&tool.spec.name)).collect()
 }
 
 fn system_prompt_text(registry: &Registry, mode: impl Into<Option<PermissionMode>>) -> String {

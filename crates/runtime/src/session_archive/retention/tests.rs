@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acp_store::{
-    MemorySessionStore, NewSession, SessionChange, SessionFolder, SessionRecord, SessionStore as _,
+    MemorySessionStore, NewSession, SessionChange, SessionCwdPaths, SessionRecord,
+    SessionStore as _,
 };
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
@@ -25,7 +26,7 @@ impl Fixture {
         let (store, state) = (MemorySessionStore::new(), tempfile::tempdir().unwrap());
         let now = SystemTime::UNIX_EPOCH + 20_000 * DAY;
         for age in ages {
-            let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+            let folder = SessionCwdPaths { cwd: "/p".into(), canonical: "/p".into() };
             let new = NewSession::new(age.to_string(), folder);
             let prompt = SessionRecord::new("prompt", 1, &"x".repeat(1000)).unwrap();
             drop(store.create(&new, &[SessionChange::Prompt(prompt)], now - *age * DAY).unwrap());
@@ -81,7 +82,7 @@ fn one_bound_of_bytes_holds_for_sessions_and_undo_data_and_the_oldest_go() {
     assert!(one >= 1000);
     let undo = [2, 6].map(|age| fixture.undo(age, 100_000));
     // The directory itself also has a size, which depends on the file system.
-    let folder = list_session_files(fixture.state.path())[0].1;
+    let folder = session_folder_times_and_sizes(fixture.state.path())[0].1;
     assert_eq!(fixture.prune(100 * DAY, 4 * one + 2 * folder), [""; 0]);
     assert_eq!(fixture.prune(100 * DAY, 3 * one + 2 * folder), ["7"]);
     assert!(undo[1].exists());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use acp_lifecycle::{DocumentVersion, OutboxItem, SessionDocument, TranscriptFold};
+use acp_lifecycle::{ChangedDocument, OutboxItem, SessionDocument, TranscriptFold};
 use acp_store::{CommitFuture, SessionChange, SessionRecord, SessionRecorder, SessionStoreError};
 use acp_types::SessionStatePart;
 use futures::FutureExt as _;
@@ -43,8 +43,8 @@ pub(super) struct RecordingState {
     /// [`super::SessionRecording::record_open_documents_soon`].
     pub(super) is_record_scheduled: bool,
     /// Changes that the recorder does not have yet. They are sent when someone waits for their
-    /// commit, or after [`UNSENT_CHANGES_TIME`](crate::limits::UNSENT_CHANGES_TIME), so that a call needs one commit instead of
-    /// several.
+    /// commit, or after [`UNSENT_CHANGES_TIME`](crate::limits::UNSENT_CHANGES_TIME), so that a call
+    /// needs one commit instead of several.
     pub(super) unsent: Vec<Vec<SessionChange>>,
     /// Notified when there are unsent changes, and when the recording is dropped.
     pub(super) has_unsent: Arc<Notify>,
@@ -77,7 +77,7 @@ impl RecordingState {
     /// Records documents. Returns whether one of them is final.
     pub(super) fn record_documents(
         &mut self,
-        documents: Vec<DocumentVersion>,
+        documents: Vec<ChangedDocument>,
         secrets: &LiveSecrets,
     ) -> bool {
         if documents.is_empty() {
@@ -85,7 +85,7 @@ impl RecordingState {
         }
         let secrets = secrets.current();
         let (mut changes, mut is_final) = (Vec::new(), false);
-        for DocumentVersion { subject, mut document, is_final: is_whole, .. } in documents {
+        for ChangedDocument { subject, mut document, is_final: is_whole, .. } in documents {
             is_final |= is_whole;
             redact_changes(&mut document, &secrets);
             if let SessionDocument::State(SessionStatePart::Info(info)) = &document
@@ -96,27 +96,27 @@ impl RecordingState {
             let Some(record) = self.value_or_end(document_record(&document)) else { return false };
             changes.push(SessionChange::Fold(record.with_subject(subject)));
         }
-        self.write(changes);
+        self.queue_changes(changes);
         is_final
     }
 
     /// Returns whether a record of the open documents must be scheduled, i.e. whether they have
     /// unrecorded changes and no record is scheduled yet. If so, marks a record as scheduled.
-    pub(super) fn schedule_record_of_open_documents(&mut self) -> bool {
+    pub(super) fn mark_record_scheduled_if_due(&mut self) -> bool {
         let is_due = !self.is_record_scheduled && self.fold.has_unreturned_changes();
         self.is_record_scheduled |= is_due;
         is_due
     }
 
-    pub(super) fn changed_settings(&mut self) -> Option<SessionChange> {
+    pub(super) fn take_changed_settings(&mut self) -> Option<SessionChange> {
         if self.stored_settings.as_ref() == Some(&self.settings) {
             return None;
         }
         self.stored_settings = Some(self.settings.clone());
-        Some(self.settings.to_change())
+        Some(self.settings.to_store_change())
     }
 
-    pub(super) fn write(&mut self, changes: Vec<SessionChange>) {
+    pub(super) fn queue_changes(&mut self, changes: Vec<SessionChange>) {
         if changes.is_empty() {
             return;
         }
@@ -166,7 +166,7 @@ impl RecordingState {
         }
     }
 
-    pub(super) fn record_failure(&mut self, error: &SessionStoreError) {
+    pub(super) fn log_and_set_failure(&mut self, error: &SessionStoreError) {
         tracing::warn!(%error, "the session is not stored");
         self.failure = Some(error.clone());
     }
@@ -175,7 +175,7 @@ impl RecordingState {
     /// its end.
     pub(super) fn end_with_error(&mut self, error: &SessionStoreError) {
         drop(self.end());
-        self.record_failure(error);
+        self.log_and_set_failure(error);
     }
 }
 

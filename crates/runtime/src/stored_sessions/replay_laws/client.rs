@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 /// A protocol, with the way in which its client shows terminals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum TestClientKind {
     V1Text,
     V1Terminals,
     V2,
@@ -20,7 +20,7 @@ pub(super) enum Protocol {
 
 /// The way in which a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum ProcessEnd {
     /// The sessions are closed. A turn may be running, e.g. if a tool does not end.
     End,
     Kill,
@@ -28,7 +28,7 @@ pub(super) enum Cut {
 
 /// A client of a session.
 pub(super) struct TestClient {
-    wire: Wire,
+    wire: ClientProtocolState,
     view: ClientView,
     /// The terminals that the client runs itself.
     own_terminals: BTreeMap<String, TerminalReport>,
@@ -38,7 +38,7 @@ pub(super) struct TestClient {
     rewound_plan: Option<Value>,
 }
 
-enum Wire {
+enum ClientProtocolState {
     V1(UpdateEncoder, V1ClientState),
     V2(V2Projection, V2ClientState),
 }
@@ -57,17 +57,19 @@ pub(super) struct ClientView {
 }
 
 impl TestClient {
-    pub(super) fn new(protocol: Protocol) -> Self {
+    pub(super) fn new(protocol: TestClientKind) -> Self {
         let v1 = |capabilities: Value| {
             let capabilities: ClientCapabilities = serde_json::from_value(capabilities).unwrap();
-            Wire::V1(UpdateEncoder::new(&capabilities), V1ClientState::new())
+            ClientProtocolState::V1(UpdateEncoder::new(&capabilities), V1ClientState::new())
         };
         let wire = match protocol {
-            Protocol::V1Text => v1(json!({})),
-            Protocol::V1Terminals => {
+            TestClientKind::V1Text => v1(json!({})),
+            TestClientKind::V1Terminals => {
                 v1(json!({"_meta": {"terminal_output": true}, "session": {"compaction": {}}}))
             }
-            Protocol::V2 => Wire::V2(V2Projection::new(), V2ClientState::new()),
+            TestClientKind::V2 => {
+                ClientProtocolState::V2(V2Projection::new(), V2ClientState::new())
+            }
         };
         Self {
             wire,
@@ -80,7 +82,7 @@ impl TestClient {
 
     /// Shows a prompt that the user typed.
     pub(super) fn type_prompt(&mut self, text: &str) {
-        self.starts.push(ClientView { plan: self.plan(), ..self.view.clone() });
+        self.starts.push(ClientView { plan: self.shown_plan(), ..self.view.clone() });
         self.view.transcript.push(json!({"prompt": text}));
     }
 
@@ -93,10 +95,10 @@ impl TestClient {
         self.view.transcript.push(json!({"prompt": prompt}));
     }
 
-    fn plan(&self) -> Value {
+    fn shown_plan(&self) -> Value {
         let latest = || match &self.wire {
-            Wire::V1(_, seen) => seen.latest_plan().map(to_json),
-            Wire::V2(_, seen) => seen.latest_plan().map(to_json),
+            ClientProtocolState::V1(_, seen) => seen.latest_plan().map(to_json),
+            ClientProtocolState::V2(_, seen) => seen.latest_plan().map(to_json),
         };
         self.rewound_plan.clone().or_else(latest).unwrap_or_default()
     }
@@ -110,7 +112,7 @@ impl TestClient {
             patch.clone().apply(self.own_terminals.entry(id.to_string()).or_insert(report));
         }
         let updates: Vec<Value> = match &mut self.wire {
-            Wire::V1(encoder, seen) => {
+            ClientProtocolState::V1(encoder, seen) => {
                 // The encoder returns no updates for requests and responses.
                 let updates = encoder.encode(item.clone()).unwrap_or_default();
                 let updates = updates.into_iter().map(|update| {
@@ -121,7 +123,7 @@ impl TestClient {
                 });
                 updates.collect()
             }
-            Wire::V2(sent, seen) => {
+            ClientProtocolState::V2(sent, seen) => {
                 let updates = match item {
                     OutboxItem::ToolCall(id, patch) => sent.updates_for_call_patch(id, patch),
                     OutboxItem::Terminal(id, patch) => sent.updates_for_terminal_patch(id, patch),
@@ -146,19 +148,19 @@ impl TestClient {
     /// Returns the violations of the protocol's ordering rules.
     pub(super) fn violations(&self) -> String {
         let violations = match &self.wire {
-            Wire::V1(_, seen) => seen.violations(),
-            Wire::V2(_, seen) => seen.violations(),
+            ClientProtocolState::V1(_, seen) => seen.violations(),
+            ClientProtocolState::V2(_, seen) => seen.violations(),
         };
         violations.iter().map(|violation| format!("{violation}\n")).collect()
     }
 
     /// Returns the state that the client shows.
     pub(super) fn into_view(self) -> ClientView {
-        let plan = self.plan();
+        let plan = self.shown_plan();
         let Self { wire, mut view, .. } = self;
         view.plan = plan;
         match wire {
-            Wire::V1(_, seen) => {
+            ClientProtocolState::V1(_, seen) => {
                 let is_left = |id: &str| view.transcript.contains(&json!({ "call": id }));
                 for call in seen.observed_calls().filter(|call| is_left(&call.tool_call_id.0)) {
                     view.calls.insert(call.tool_call_id.to_string(), to_json(call));
@@ -171,7 +173,7 @@ impl TestClient {
                     }
                 }
             }
-            Wire::V2(_, seen) => {
+            ClientProtocolState::V2(_, seen) => {
                 let calls = view.transcript.iter().filter_map(|entry| entry["call"].as_str());
                 for id in calls {
                     let call = to_json(seen.observed_call(id).unwrap());
@@ -245,7 +247,7 @@ impl ClientView {
 
     /// Removes the permitted differences between the view before a kill and the view after it.
     /// After a kill, an open message may lack its end, and an open call may lack its last changes.
-    pub(super) fn complete_open_documents(&mut self, before: &mut Self, open: &[String]) {
+    pub(super) fn remove_allowed_kill_differences(&mut self, before: &mut Self, open: &[String]) {
         for id in open {
             assert_eq!(self.calls[id]["status"], "failed");
             for view in [&mut *self, &mut *before] {
@@ -268,12 +270,12 @@ impl TestClient {
     /// Returns the calls that have not ended.
     pub(super) fn open_calls(&self) -> Vec<String> {
         let is_open = |id: &&str| match &self.wire {
-            Wire::V1(_, seen) => seen
-                .observed_call(id)
-                .is_some_and(|call| !["completed", "failed"].contains(&&*json_text(&call.status))),
-            Wire::V2(_, seen) => seen.observed_call(id).is_some_and(|call| {
+            ClientProtocolState::V1(_, seen) => seen.observed_call(id).is_some_and(|call| {
+                !["completed", "failed"].contains(&&*to_json_string_content(&call.status))
+            }),
+            ClientProtocolState::V2(_, seen) => seen.observed_call(id).is_some_and(|call| {
                 let ended = ["completed", "failed", "cancelled"];
-                !ended.contains(&&*json_text(&call.status))
+                !ended.contains(&&*to_json_string_content(&call.status))
             }),
         };
         let calls = self.view.transcript.iter().filter_map(|entry| entry["call"].as_str());
@@ -285,15 +287,15 @@ fn to_json(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).unwrap()
 }
 
-fn json_text(value: &impl serde::Serialize) -> String {
+fn to_json_string_content(value: &impl serde::Serialize) -> String {
     to_json(value).as_str().unwrap_or_default().to_owned()
 }
 
 /// Returns the view that a client must have after a load. The expected view is the view of the live
 /// session, changed only by the exceptions of G9.
-pub(super) fn expected(live: TestClient, budget: u64) -> ClientView {
+pub(super) fn expected_view_after_load(live: TestClient, budget: u64) -> ClientView {
     let (open, own_terminals) = (live.open_calls(), live.own_terminals.clone());
-    let is_v1 = matches!(live.wire, Wire::V1(..));
+    let is_v1 = matches!(live.wire, ClientProtocolState::V1(..));
     let mut view = live.into_view();
     for (id, call) in &mut view.calls {
         if open.contains(id) {
@@ -307,7 +309,7 @@ pub(super) fn expected(live: TestClient, budget: u64) -> ClientView {
                 end_terminal(id, terminal, is_v1);
             }
         }
-        show_own_terminals(call, &own_terminals);
+        replace_own_terminals_by_text(call, &own_terminals);
         if budget == 0 {
             link_large_content(id, call);
         }
@@ -357,7 +359,10 @@ fn end_terminal(id: &str, terminal: &mut Value, is_v1: bool) {
 }
 
 /// Replaces terminals that ran in the client by texts with their last output.
-fn show_own_terminals(call: &mut Value, own_terminals: &BTreeMap<String, TerminalReport>) {
+fn replace_own_terminals_by_text(
+    call: &mut Value,
+    own_terminals: &BTreeMap<String, TerminalReport>,
+) {
     let Some(Value::Array(items)) = call.get_mut("content") else { return };
     for item in items.iter_mut().filter(|item| item["type"] == "terminal") {
         let shown = item["terminalId"].as_str().unwrap();
@@ -370,7 +375,7 @@ fn show_own_terminals(call: &mut Value, own_terminals: &BTreeMap<String, Termina
                 let line = if text.ends_with('\n') { "" } else { "\n" };
                 text += &format!("{line}[exit code 1]");
             }
-            let text = callboard_text::code_fence("console", &text);
+            let text = callboard_text::wrap_in_code_fence("console", &text);
             *item = json!({"type": "content", "content": {"type": "text", "text": text}});
         }
     }

@@ -27,7 +27,7 @@ fn results(calls: usize) -> ChatMessage {
 
 fn history(messages: impl IntoIterator<Item = ChatMessage>) -> History {
     let mut history = History::default();
-    messages.into_iter().for_each(|message| drop(history.push_message(message)));
+    messages.into_iter().for_each(|message| drop(history.push_message_within_limits(message)));
     history
 }
 
@@ -81,7 +81,7 @@ fn an_aborted_turn_leaves_no_call_without_a_result() {
 fn a_refused_prompt_and_later_messages_are_removed_and_earlier_ones_kept() {
     let before = [ChatMessage::user("hello"), reply("Hello.", 0)];
     let mut history = history(before.clone());
-    let prompt = history.push_message(ChatMessage::user("hello"));
+    let prompt = history.push_message_within_limits(ChatMessage::user("hello"));
     history.push_text_reply("I will".to_owned(), String::new(), None);
     history.truncate_from(&prompt);
     assert_eq!(history_messages(&history), before);
@@ -144,7 +144,7 @@ fn the_oldest_of_too_many_images_are_omitted_without_their_texts() {
     ] {
         let mut history = history([ChatMessage::user("go")]);
         for message in sizes.iter().flat_map(|bytes| shows(*bytes)) {
-            drop(history.push_message(message));
+            drop(history.push_message_within_limits(message));
         }
         check_valid(&history);
         let messages = history_messages(&history);
@@ -215,16 +215,16 @@ async fn a_refused_prompt_is_removed_from_the_store() {
     let handle = SessionHandle::new(Session::new("/p"), std::time::SystemTime::now);
     recording.record_prompt(&"t1".into(), &["hi".into()], &handle);
     let mut history = history([ChatMessage::user("first"), reply("answer", 0)]);
-    history.set_recording(Some(recording.clone()));
+    history.set_session_recording(Some(recording.clone()));
     history.queue_messages_to_store(&handle);
-    let refused = history.push_message(ChatMessage::user("refused"));
+    let refused = history.push_message_within_limits(ChatMessage::user("refused"));
     history.queue_messages_to_store(&handle);
     recording.commit().await;
     let stored = || records(&store, "s", RecordStream::Model);
     assert_eq!(stored(), ["model_message"; 3]);
     history.truncate_from(&refused);
     // The next prompt has as many messages as the refused one.
-    drop(history.push_message(ChatMessage::user("next")));
+    drop(history.push_message_within_limits(ChatMessage::user("next")));
     history.queue_messages_to_store(&handle);
     recording.commit().await;
     assert_eq!(stored(), ["model_reset", "model_message", "model_message", "model_message"]);

@@ -122,7 +122,7 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
     let name = "t".into();
     let turn = Turn {
         id: &name,
-        active_options: &|| ActiveOptions::for_model(Arc::new(DirectModel::default())),
+        active_options: &|| ActiveOptions::defaults_for_model(Arc::new(DirectModel::default())),
         tools: &OfferedTools::new(Registry::builtin()),
         context: &context,
         workspace_context: &WorkspaceContext::new(&context, SystemTime::now()),

@@ -2,7 +2,7 @@
 //! If no result of a call can report the write, the turn that detects the write reports it.
 
 use super::*;
-use acp_tools::files::write::{PreImage, atomic_write};
+use acp_tools::files::write::{PreImage, atomic_write_if_unchanged};
 use pretty_assertions::assert_eq;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -36,7 +36,7 @@ fn replace_file(stage: &TurnFixture, name: &str) -> File {
     let open = OpenOptions::new().write(true).open(&path).unwrap();
     let workspace = &stage.context.workspace;
     let at = workspace.resolve(name).unwrap();
-    atomic_write(workspace, &at, b"new", &PreImage::Bytes(b"old".to_vec())).unwrap();
+    atomic_write_if_unchanged(workspace, &at, b"new", &PreImage::Bytes(b"old".to_vec())).unwrap();
     open
 }
 

@@ -691,7 +691,12 @@ async fn each_call_of_an_aborted_turn_gets_a_result() {
     let mut history = History::default();
     let lost = callboard_models::ModelToolCall::new("a", "look", String::new());
     let (text, thought, calls) = (String::new(), String::new(), vec![lost]);
-    history.push_message(ChatMessage::Assistant { text, thought, calls, replay: None });
+    history.push_message_within_limits(ChatMessage::Assistant {
+        text,
+        thought,
+        calls,
+        replay: None,
+    });
     drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
     check_valid(&history);
     drop(stage.end().await);
@@ -708,7 +713,7 @@ impl Tool for FatalTool {
     fn spec(&self) -> Spec {
         Spec::new("doom", "Fails for good.", ToolKind::Other)
             .with_side_effects(SideEffects::Nothing)
-            .with_title("look")
+            .with_title_message_key("look")
     }
 
     fn describe(&self, _: &Args, _: &Context) -> CallDescription {

@@ -16,7 +16,7 @@ impl Model for KeyLearningModel {
     fn reply(&self, _: ModelRequest) -> ReplyStream {
         let secrets = self.0.clone();
         let open = async move {
-            secrets.add(KEY);
+            secrets.add_permanent(KEY);
             stream::iter([
                 ModelEvent::Text(format!("With {KEY}.")),
                 ModelEvent::Stop(ModelStopReason::EndTurn),
@@ -70,7 +70,7 @@ impl Tool for TokenRenewingTool {
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
         pinned.release(grant)?;
-        self.0.add_temporary(TOKEN);
+        self.0.add_evictable(TOKEN);
         invocation.call.append_content(Content::from_text(format!("content with {TOKEN}")));
         Ok(ToolOutput::new(format!("result with {TOKEN}")))
     }

@@ -67,8 +67,10 @@ fn verdict(isolation: Isolation, arch: u32, number: c_long, args: &[u64]) -> Ver
         data[4 + 2 * index] = (arg & 0xffff_ffff) as u32;
         data[5 + 2 * index] = (arg >> 32) as u32;
     }
-    let results =
-        compile(isolation, NetworkAccess::None).unwrap().into_iter().map(|it| evaluate(&it, &data));
+    let results = build_filter_programs(isolation, NetworkAccess::None)
+        .unwrap()
+        .into_iter()
+        .map(|it| evaluate(&it, &data));
     let verdicts = results.map(|result| match result & libc::SECCOMP_RET_ACTION_FULL {
         libc::SECCOMP_RET_KILL_PROCESS => Kill,
         libc::SECCOMP_RET_ERRNO => Errno(result & libc::SECCOMP_RET_DATA),
@@ -90,7 +92,7 @@ fn check_both(number: c_long, args: &[u64], expected: Verdict) {
 
 /// Returns the system calls that are denied if all arguments are zero.
 fn denied(isolation: Isolation) -> BTreeSet<c_long> {
-    let filters = compile(isolation, NetworkAccess::None).unwrap();
+    let filters = build_filter_programs(isolation, NetworkAccess::None).unwrap();
     let is_denied = |number: &c_long| {
         let mut data = [0; 16];
         (data[0], data[1]) = (u32::try_from(*number).unwrap(), ARCHITECTURE);

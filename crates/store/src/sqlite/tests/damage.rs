@@ -132,7 +132,7 @@ fn a_record_with_a_damaged_file_is_returned_in_its_short_form() {
         }
     }
     let mut load = store.begin_load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
-    let page = store.next_page(&mut load).unwrap();
+    let page = store.load_next_records(&mut load).unwrap();
     let forms: Vec<_> = page.iter().map(|record| record.form).collect();
     assert_eq!(forms, [RecordForm::Whole, RecordForm::Brief, RecordForm::Brief]);
     assert_eq!(load.damaged, 3);
@@ -162,7 +162,7 @@ fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
     let Ok(store) = try_open(folder) else { return 0 };
     let mut found = 0;
     if let Ok(mut load) = store.begin_load(&id("a"), RecordStream::Client, u64::MAX) {
-        while let Ok(page) = store.next_page(&mut load) {
+        while let Ok(page) = store.load_next_records(&mut load) {
             if page.is_empty() {
                 break;
             }
@@ -214,7 +214,7 @@ fn records_of_a_damaged_database_are_returned_unchanged() {
     let mut original = HashMap::new();
     let mut page_lengths = Vec::new();
     loop {
-        let page = store.next_page(&mut load).unwrap();
+        let page = store.load_next_records(&mut load).unwrap();
         if page.is_empty() {
             break;
         }

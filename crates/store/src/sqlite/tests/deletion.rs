@@ -14,7 +14,7 @@ fn a_session_that_pruning_locks_for_a_moment_can_be_opened_and_deleted() {
         |store: &SqliteSessionStore| store.open(&id("a")).map(drop),
         |store: &SqliteSessionStore| store.delete(&id("a")),
     ] {
-        let lock = store.0.lock_session_briefly(&id("a")).unwrap();
+        let lock = store.0.try_lock_session_without_holder(&id("a")).unwrap();
         let (sender, ended) = mpsc::channel();
         thread::scope(|scope| {
             let store = &store;
@@ -28,7 +28,7 @@ fn a_session_that_pruning_locks_for_a_moment_can_be_opened_and_deleted() {
     assert!(matches!(store.summary(&id("a")), Err(SessionStoreError::UnknownSession(_))));
     // A lock that is not released soon is reported, although its file names no holder.
     drop(create(&store, "b"));
-    let _lock = store.0.lock_session_briefly(&id("b")).unwrap();
+    let _lock = store.0.try_lock_session_without_holder(&id("b")).unwrap();
     let refused = store.delete(&id("b"));
     assert!(matches!(refused, Err(SessionStoreError::Held { holder: None, .. })), "{refused:?}");
 }

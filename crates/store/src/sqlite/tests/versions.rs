@@ -64,7 +64,7 @@ fn readable_data(store: &SqliteSessionStore) -> Vec<String> {
         for stream in [RecordStream::Client, RecordStream::Model] {
             for budget in [0, u64::MAX] {
                 let mut load = store.begin_load(&session, stream, budget).unwrap();
-                data.push(format!("{:?}", store.next_page(&mut load).unwrap()));
+                data.push(format!("{:?}", store.load_next_records(&mut load).unwrap()));
                 assert_eq!(load.damaged, 0);
             }
         }

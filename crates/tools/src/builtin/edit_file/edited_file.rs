@@ -60,7 +60,7 @@ pub(super) fn load_file_and_add_edit(
         Some(text) => PreImage::Bytes(text.into()),
         None => read_whole(workspace, &at, MAX_WHOLE_FILE_BYTES)?,
     };
-    let lost_end = held.lost_line_end(real.path());
+    let lost_end = held.final_line_end_if_lost(real.path());
     let mut bytes = match found {
         PreImage::Bytes(bytes) => bytes,
         PreImage::Missing => {
@@ -72,7 +72,7 @@ pub(super) fn load_file_and_add_edit(
     };
     let held: usize = files.iter().map(|file| file.old.original_bytes().len()).sum();
     if held + bytes.len() > MAX_EDITED_BYTES_PER_CALL {
-        return Err(call_too_large_error());
+        return Err(files_total_too_large_error());
     }
     let stamp = ContentHash::of_bytes(&bytes);
     let is_stale = workspace.known_hashes().is_stale(real.path(), stamp);
@@ -206,7 +206,7 @@ impl EditedFile {
 
     /// Returns the new text to send to the client. Returns `None` if the client has no unsaved
     /// changes of the file.
-    pub(super) fn client_rewrite(&self) -> Option<UnsavedTextChange<'_>> {
+    pub(super) fn unsaved_text_change(&self) -> Option<UnsavedTextChange<'_>> {
         self.change.as_ref().filter(|_| self.is_unsaved)?;
         let (old, end) = (self.old.as_str(), self.lost_line_end);
         let found = old.strip_suffix(end).unwrap_or(old);
@@ -273,7 +273,7 @@ fn inexact_match_note(rung: MatchKind) -> Option<&'static str> {
     }
 }
 
-pub(super) fn call_too_large_error() -> ToolError {
+pub(super) fn files_total_too_large_error() -> ToolError {
     let bytes = group_thousands(MAX_EDITED_BYTES_PER_CALL as u64);
     let message =
         format!("the files of one call have more than {bytes} bytes. Edit them in several");

@@ -97,7 +97,7 @@ impl WebStage {
     }
 
     pub(crate) fn set_policy(&self, policy: impl Policy + 'static) {
-        drop(self.session.update(|session, _| session.set_policy(Arc::new(policy))));
+        drop(self.session.update(|session, _| session.replace_policy(Arc::new(policy))));
     }
 
     pub(crate) fn asked(&self) -> Vec<String> {
@@ -419,7 +419,7 @@ fn titles_and_notes_are_in_the_language_of_the_user() {
 #[tokio::test]
 async fn the_tools_are_registered_on_demand() {
     let names = |registry: &Registry| {
-        let names = registry.iter().map(|tool| tool.spec.name.into_owned());
+        let names = registry.definitions_for_model().map(|tool| tool.spec.name.into_owned());
         names.filter(|name| name.contains("fetch") || name.contains("web")).collect::<Vec<_>>()
     };
     let mut registry = Registry::builtin();

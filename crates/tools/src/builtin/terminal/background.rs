@@ -139,18 +139,18 @@ fn new_output_result(
         Some(fresh) if fresh.bytes > 0 => format_new_output(fresh),
         _ => "[nothing new]\n".to_owned(),
     };
-    command_result(command, &format!("[{head}]\n{new}"), invocation)
+    command_call_result(command, &format!("[{head}]\n{new}"), invocation)
 }
 
 /// Creates the result of a call on one background command.
-pub(in crate::builtin) fn command_result(
+pub(in crate::builtin) fn command_call_result(
     command: &BackgroundCommand,
     text: &str,
     invocation: Invocation<'_>,
 ) -> ToolOutput {
     let call = invocation.call;
     let mut result =
-        ToolOutput::for_model_and_client(redact_secrets(call, text), raw_output(command));
+        ToolOutput::for_model_and_client_alike(redact_secrets(call, text), raw_output(command));
     let CommandPhase::Ended(done) = &command.phase else { return result };
     if let Ok(exit) = &done.exit {
         call.update_meta(|meta| {

@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Plan;
-use super::command_report::{end_notes, exit_text, report_command};
+use super::command_report::{abnormal_exit_notes, exit_text, report_command};
 use super::recorded_changes::ChangeRecording;
 use crate::error::{ErrorCode, ToolError};
-use crate::files::state::outputs::OutputReplaceability;
+use crate::files::state::outputs::OutputReproducibility;
 use crate::limits::{
     CLIENT_CANCEL_GRACE, CLIENT_CANCEL_LINGER, CLIENT_EXIT_POLL_DELAY,
     CLIENT_EXIT_POLL_DELAY_AFTER_ERROR, CLIENT_KILL_DEADLINE, CLIENT_OUTPUT_RETRY_DELAY,
@@ -89,7 +89,7 @@ pub(super) async fn run_in_client_terminal(
     let record = move || {
         let shown = Shown::from_bytes(&EscapeFilter::default().push(text.as_bytes()));
         let recording = Recording::new(MAX_OUTPUT_FILE_BYTES, move || {
-            workspace.outputs().create_output_file(OutputReplaceability::Irreplaceable)
+            workspace.outputs().create_output_file(OutputReproducibility::Irreplaceable)
         });
         recording.push(text.as_bytes());
         Ok((shown, recording.finish()))
@@ -99,8 +99,8 @@ pub(super) async fn run_in_client_terminal(
     call.record_terminal_output_gap(&id, shown.omitted_bytes());
     call.append_terminal_output(&id, shown.tail());
     let mut output = report_command(call, &exit, &recorded, &how);
-    end_notes(&exit, limit).chain(notes).for_each(|note| invocation.append_note(&note));
-    changes.finish(false, &mut output, invocation).await?;
+    abnormal_exit_notes(&exit, limit).chain(notes).for_each(|note| invocation.append_note(&note));
+    changes.record_and_add_to_output(false, &mut output, invocation).await?;
     Ok(output)
 }
 
@@ -211,7 +211,7 @@ async fn wait_or_kill_and_collect_output(
     limit: Option<Duration>,
     cancel: &CancellationToken,
 ) -> ClientRunResult {
-    let mut exited = pin!(wait_exit(terminal));
+    let mut exited = pin!(wait_or_poll_until_exit(terminal));
     let (end, patience) = tokio::select! {
         biased;
         exit = &mut exited => {
@@ -257,7 +257,9 @@ async fn wait_or_kill_and_collect_output(
 /// # Errors
 ///
 /// Returns the client's error if the client no longer has the terminal.
-async fn wait_exit(terminal: &dyn ClientTerminal) -> Result<TerminalExit, ClientError> {
+async fn wait_or_poll_until_exit(
+    terminal: &dyn ClientTerminal,
+) -> Result<TerminalExit, ClientError> {
     let reported = async {
         match terminal.wait().await {
             Ok(exit) => Ok(exit),

@@ -40,7 +40,7 @@ pub(super) fn report_command(
     ToolOutput {
         text: redact_secrets(call, &text),
         raw_output: Some(raw_output(exit, recorded)),
-        failure: failure_reason(exit),
+        failure: failure_code_and_reason(exit),
         ..ToolOutput::default()
     }
 }
@@ -72,7 +72,7 @@ fn usage_json(usage: ResourceUsage) -> Value {
     json!({ "cpuMs": (usage.cpu.as_secs_f64() * 1000.0).round(), "peakBytes": usage.peak_bytes })
 }
 
-fn failure_reason(exit: &process::CommandExit) -> Option<(ErrorCode, CallEndReason)> {
+fn failure_code_and_reason(exit: &process::CommandExit) -> Option<(ErrorCode, CallEndReason)> {
     match exit.cause {
         ExitCause::TimedOut => Some((ErrorCode::TimedOut, CallEndReason::Timeout)),
         ExitCause::Cancelled => Some((ErrorCode::Cancelled, CallEndReason::Turn)),
@@ -89,12 +89,12 @@ pub(super) fn exit_text(exit: &process::CommandExit, timeout: Option<Duration>) 
         }
         _ => "",
     };
-    end_text(exit, timeout) + may_have_effects + &left_over_text(exit)
+    exit_cause_text(exit, timeout) + may_have_effects + &left_over_text(exit)
 }
 
 /// Returns notes for the client about the end of a command, unless the command ended by itself and
 /// left no process.
-pub(super) fn end_notes(
+pub(super) fn abnormal_exit_notes(
     exit: &process::CommandExit,
     timeout: Option<Duration>,
 ) -> impl Iterator<Item = Note> + use<> {
@@ -113,7 +113,7 @@ pub(super) fn end_notes(
 
 /// Describes how a command ended that ran on copies of the project folders.
 pub(super) fn preview_exit_text(exit: &process::CommandExit) -> String {
-    end_text(exit, None) + &left_over_text(exit)
+    exit_cause_text(exit, None) + &left_over_text(exit)
 }
 
 fn left_over_text(exit: &process::CommandExit) -> String {
@@ -124,7 +124,7 @@ fn left_over_text(exit: &process::CommandExit) -> String {
     }
 }
 
-fn end_text(exit: &process::CommandExit, timeout: Option<Duration>) -> String {
+fn exit_cause_text(exit: &process::CommandExit, timeout: Option<Duration>) -> String {
     match (exit.cause, exit.code, &exit.signal) {
         (ExitCause::TimedOut, ..) => {
             format!("ended after its timeout of {} ms", timeout.unwrap_or_default().as_millis())

@@ -11,12 +11,12 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::background::{self as background_report, BackgroundReason};
-use super::command_report::{end_notes, exit_text, report_command};
+use super::command_report::{abnormal_exit_notes, exit_text, report_command};
 use super::recorded_changes::ChangeRecording;
-use super::{Plan, writes_to_terminal};
-use crate::background::{CommandFuture, CommandInfo, ExamineEndFn};
+use super::{Plan, is_output_sent_to_terminal};
+use crate::background::{CommandFuture, CommandHandle, ExamineEndFn};
 use crate::error::{ErrorCode, ToolError};
-use crate::files::state::outputs::OutputReplaceability;
+use crate::files::state::outputs::OutputReproducibility;
 use crate::files::system::Dir;
 use crate::limits::{MAX_OUTPUT_FILE_BYTES, MAX_SANDBOX_REASON_BYTES};
 use crate::note::Note;
@@ -25,7 +25,7 @@ use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
 use callboard_process::{
-    self as process, CommandInput, OutputPiece, ShellCommand, SpawnError, Streams, WindowSize,
+    self as process, CommandInput, OutputBytesOrGap, ShellCommand, SpawnError, Streams, WindowSize,
 };
 use callboard_text::{escape_invisible, head};
 
@@ -47,7 +47,7 @@ pub(super) async fn run_local_command(
         command.cwd = path;
     }
     let call = invocation.call;
-    if command.streams == Streams::Pipe && writes_to_terminal(invocation) {
+    if command.streams == Streams::Pipe && is_output_sent_to_terminal(invocation) {
         command.streams = Streams::Terminal(WindowSize::default());
     }
     let background = invocation.context.workspace.background_commands();
@@ -65,7 +65,7 @@ pub(super) async fn run_local_command(
         false => Some(ChangeRecording::begin(invocation).await?),
     };
     let command_line = command.line.clone();
-    let job = CommandInfo {
+    let job = CommandHandle {
         command_line: command.line.clone(),
         begun: Instant::now(),
         timeout: command.timeout,
@@ -82,7 +82,7 @@ pub(super) async fn run_local_command(
             // This branch is first, so that a cancelled call starts no process.
             () = call.cancel_token().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
             exit = &mut running => break exit.map_err(spawn_failed_error)?,
-            why = wait_until_backgrounded(patience, job.input.as_ref(), lease.as_deref()),
+            why = wait_for_background_reason(patience, job.input.as_ref(), lease.as_deref()),
                 if may_go_on && !job.stop.is_cancelled() =>
             {
                 let Some(place) = place.take().or_else(|| background.reserve_slot()) else {
@@ -90,13 +90,13 @@ pub(super) async fn run_local_command(
                     continue;
                 };
                 detached.cancel();
-                let examine_end = lease.clone().map(|lease| examination_of_end(lease, invocation));
+                let examine_end = lease.clone().map(|lease| create_end_examiner(lease, invocation));
                 let id = place.run_in_background(job, recording, running, examine_end);
-                let findings = examine(lease, true).await?;
+                let findings = collect_sandbox_findings(lease, true).await?;
                 let mut output = background_report::finish_detached_call(&id, why, invocation).await?;
                 add_findings(&mut output, findings.as_ref(), &command_line, invocation);
                 match changes {
-                    Some(changes) => changes.finish(true, &mut output, invocation).await?,
+                    Some(changes) => changes.record_and_add_to_output(true, &mut output, invocation).await?,
                     None => invocation.append_note(&Note::new("unrecorded-background")),
                 }
                 return Ok(output);
@@ -105,18 +105,18 @@ pub(super) async fn run_local_command(
     };
     // Decoding long lines blocks the thread for a noticeable time.
     let finish = run_on_blocking_thread(move || Ok(recording.finish()));
-    let (findings, recorded) = tokio::try_join!(examine(lease, false), finish)?;
+    let (findings, recorded) = tokio::try_join!(collect_sandbox_findings(lease, false), finish)?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
-    end_notes(&exit, job.timeout).for_each(|note| invocation.append_note(&note));
+    abnormal_exit_notes(&exit, job.timeout).for_each(|note| invocation.append_note(&note));
     add_findings(&mut output, findings.as_ref(), &command_line, invocation);
     if let Some(changes) = changes {
-        changes.finish(false, &mut output, invocation).await?;
+        changes.record_and_add_to_output(false, &mut output, invocation).await?;
     }
     Ok(output)
 }
 
 /// Examines the effects of a command when it has ended or when it moves to the background.
-async fn examine(
+async fn collect_sandbox_findings(
     lease: Option<Arc<SandboxLease>>,
     continues: bool,
 ) -> Result<Option<SandboxFindings>, ToolError> {
@@ -126,7 +126,7 @@ async fn examine(
 }
 
 /// Returns a function that examines a background command when the command has ended.
-fn examination_of_end(lease: Arc<SandboxLease>, invocation: Invocation<'_>) -> ExamineEndFn {
+fn create_end_examiner(lease: Arc<SandboxLease>, invocation: Invocation<'_>) -> ExamineEndFn {
     // A running command must not keep the session alive.
     let workspace = Arc::downgrade(&invocation.context.workspace);
     Box::new(move || {
@@ -144,7 +144,7 @@ fn add_findings(
 ) {
     let Some(findings) = findings else { return };
     let CommandIsolation::Sandbox(sandbox) = &*invocation.context.isolation else { return };
-    if findings.is_search_cut() && sandbox.is_first_cut_search() {
+    if findings.is_search_cut_without_names() && sandbox.is_first_cut_search() {
         invocation.append_note(&Note::new("made-names-unknown"));
     }
     let refusal = find_refusal(&output.text).filter(|_| output.failure.is_some());
@@ -170,7 +170,7 @@ pub(super) struct PreparedCommand {
 pub(super) fn prepare_command(
     command: ShellCommand,
     folder: Arc<Dir>,
-    job: &CommandInfo,
+    job: &CommandHandle,
     invocation: Invocation<'_>,
 ) -> PreparedCommand {
     let call = invocation.call.clone();
@@ -179,7 +179,7 @@ pub(super) fn prepare_command(
     let workspace = Arc::downgrade(&invocation.context.workspace);
     let open = move || {
         workspace.upgrade().map_or(Ok(None), |it| {
-            it.outputs().create_output_file(OutputReplaceability::Irreplaceable)
+            it.outputs().create_output_file(OutputReproducibility::Irreplaceable)
         })
     };
     let recording = Arc::new(Recording::new(MAX_OUTPUT_FILE_BYTES, open));
@@ -199,22 +199,22 @@ pub(super) fn prepare_command(
     };
     let (id, is_detached) = (TerminalId::new(call.id().0.clone()), detached.clone());
     let mut filter = EscapeFilter::default();
-    let show = move |piece: OutputPiece<'_>| match piece {
+    let show = move |piece: OutputBytesOrGap<'_>| match piece {
         _ if is_detached.is_cancelled() => {}
-        OutputPiece::Bytes(bytes) => call.append_terminal_output(&id, &filter.push(bytes)),
-        OutputPiece::Omitted(bytes) => {
+        OutputBytesOrGap::Bytes(bytes) => call.append_terminal_output(&id, &filter.push(bytes)),
+        OutputBytesOrGap::Omitted(bytes) => {
             // After a gap, it is unknown whether the output continues inside an escape sequence.
             filter = EscapeFilter::default();
             call.record_terminal_output_gap(&id, bytes);
         }
     };
     let (stop, kept, input) = (job.stop.clone(), Arc::clone(&recording), job.input.clone());
-    let running = process::run_recorded(command, stop, kept, input, show, ready).boxed();
+    let running = process::run_command_and_record(command, stop, kept, input, show, ready).boxed();
     PreparedCommand { recording, running, detached }
 }
 
 /// Resolves when the command should move to the background, and returns the reason.
-async fn wait_until_backgrounded(
+async fn wait_for_background_reason(
     patience: Option<Duration>,
     input: Option<&CommandInput>,
     lease: Option<&SandboxLease>,
@@ -223,7 +223,7 @@ async fn wait_until_backgrounded(
         sleep(patience).await;
         // A command in the background cannot request permission. If a permission request is open,
         // wait for its answer.
-        OptionFuture::from(lease.map(SandboxLease::wait_while_asking)).await;
+        OptionFuture::from(lease.map(SandboxLease::wait_for_open_permission_request)).await;
     };
     tokio::select! {
         Some(()) = OptionFuture::from(patience.map(wait)) => BackgroundReason::WaitExpired,

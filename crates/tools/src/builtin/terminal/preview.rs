@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep};
 
 use super::command_report::{preview_exit_text, report_command};
 use super::local_process::{PreparedCommand, prepare_command};
-use super::{Plan, writes_to_terminal};
-use crate::background::CommandInfo;
+use super::{Plan, is_output_sent_to_terminal};
+use crate::background::CommandHandle;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::apply::{PathChange, apply_all_or_none};
 use crate::limits::{
@@ -25,7 +25,7 @@ use crate::sandbox::{
     CommandChanges, CommandIsolation, PreviewLease, PreviewObstacle, shows_missing_network,
     shows_refused_rename,
 };
-use crate::shown_changes::{content_and_patch_for_computed_changes, notes_to_content};
+use crate::shown_changes::{content_with_patch_from_iterator, notes_to_content};
 use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 
 /// How the preview of a command ended.
@@ -49,7 +49,7 @@ struct PreviewedRun {
 
 /// Runs a command on copies of the project folders, asks about its changes, and applies them if the
 /// user allows them.
-pub(super) async fn run_preview(
+pub(super) async fn preview_then_request_and_apply(
     plan: &Plan,
     invocation: Invocation<'_>,
 ) -> Result<PreviewEnd, ToolError> {
@@ -83,7 +83,7 @@ async fn request_and_apply(
     let PreviewedRun { mut report, changes, notes, lease } = previewed;
     let Invocation { context, call, .. } = invocation;
     notes.iter().for_each(|note| report.add_note(note, invocation));
-    let skipped = changes.skipped_note(&context.workspace);
+    let skipped = changes.unapplied_entries_note(&context.workspace);
     if changes.is_empty() {
         skipped.iter().for_each(|note| report.add_note(note, invocation));
         report.add_note(&Note::new("preview-no-changes"), invocation);
@@ -146,28 +146,28 @@ pub(super) async fn request_run_without_preview(
     invocation: Invocation<'_>,
 ) -> Result<(), ToolError> {
     let why = obstacle.note(&invocation.context.workspace);
-    let note = Note::new("no-preview").with_notes("why", [why], "");
+    let note = Note::new("no-preview").with_joined_notes("why", [why], "");
     invocation.append_note(&note);
     // The notes of the first question still apply, but a preview removed them.
     plan.notes.iter().for_each(|note| invocation.append_note(note));
     invocation.append_note(&Note::new("no-preview-question"));
     let effects = plan.effects.clone().without_preview().always_ask();
     invocation.call.request_further_effects(&effects).await.map_err(|reason| {
-        let reason = reason_text(reason);
+        let reason = rejection_reason_suffix(reason);
         let message = format!("{note} Running it without a preview was not allowed.{reason}");
         ToolError::recoverable(ErrorCode::NotPermitted, message)
     })
 }
 
 fn rejection_text(reason: Option<String>) -> String {
-    let reason = reason_text(reason);
+    let reason = rejection_reason_suffix(reason);
     format!(
         "[The command ran only on a copy of the project folders. Its changes were not allowed, so no \
          project file was changed.{reason}]"
     )
 }
 
-fn reason_text(reason: Option<String>) -> String {
+fn rejection_reason_suffix(reason: Option<String>) -> String {
     reason.map(|reason| format!(" Reason: {reason}")).unwrap_or_default()
 }
 
@@ -181,7 +181,7 @@ async fn run_on_copies(
     if let Some(path) = plan.cwd_handle.descriptor_path() {
         command.cwd = path;
     }
-    if writes_to_terminal(invocation) {
+    if is_output_sent_to_terminal(invocation) {
         command.streams = Streams::Terminal(WindowSize::default());
     }
     // A preview does not continue in the background.
@@ -199,7 +199,7 @@ async fn run_on_copies(
         Ok(confined) => confined,
         Err(obstacle) => return Ok(Err(obstacle)),
     };
-    let job = CommandInfo {
+    let job = CommandHandle {
         command_line: command.line.clone(),
         begun: Instant::now(),
         timeout: command.timeout,
@@ -216,7 +216,7 @@ async fn run_on_copies(
             exit = &mut running => break exit,
             // A command that needs no network has some time to end, e.g. a tool that only looks for
             // a newer version of itself.
-            () = lease.wait_for_connection().then(|()| sleep(PREVIEW_NETWORK_GRACE)),
+            () = lease.wait_for_connection_attempt().then(|()| sleep(PREVIEW_NETWORK_GRACE)),
                 if !job.stop.is_cancelled() => job.stop.cancel(),
         }
     };
@@ -285,9 +285,9 @@ async fn changes_as_content(
         let readable: HashSet<_> = readable.collect();
         let may_read = |change: &PathChange| readable.contains(change.path());
         let mut notes = changes.notes(workspace);
-        notes.extend(changes.hidden_note(may_read, workspace));
+        notes.extend(changes.withheld_content_note(may_read, workspace));
         let files = || changes.file_changes(may_read);
-        let mut shown = content_and_patch_for_computed_changes(
+        let mut shown = content_with_patch_from_iterator(
             files,
             MAX_CHANGES_SHOWN,
             workspace.outputs(),

@@ -20,13 +20,13 @@ use crate::limits::{
     MAX_RECORDED_CHANGES, MAX_RECORDED_CHANGES_SHOWN, MAX_SNAPSHOT_ENTRIES, MAX_SNAPSHOT_TIME,
 };
 use crate::note::Note;
-use crate::shown_changes::{content_and_patch_for_computed_changes, notes_to_content};
+use crate::shown_changes::{content_with_patch_from_iterator, notes_to_content};
 use crate::tool::{Invocation, ToolOutput, redact_secrets};
 
 /// Records the changes of one command.
 ///
-/// If the call ends without [`Self::finish`], e.g. because it was cancelled, the changes are
-/// recorded when this value is dropped.
+/// If the call ends without [`Self::record_and_add_to_output`], e.g. because it was cancelled, the
+/// changes are recorded when this value is dropped.
 pub(super) struct ChangeRecording {
     workspace: Arc<Workspace>,
     /// The rules of the session when the command was started.
@@ -48,14 +48,17 @@ impl ChangeRecording {
 
     /// Records and shows the changes that the command has made so far. `continues` states whether
     /// it still runs.
-    pub(super) async fn finish(
+    pub(super) async fn record_and_add_to_output(
         mut self,
         continues: bool,
         output: &mut ToolOutput,
         invocation: Invocation<'_>,
     ) -> Result<(), ToolError> {
-        let recorded = match self.take_snapshot() {
-            Ok(snapshot) => record(snapshot, mem::take(&mut self.rules), invocation).await?,
+        let recorded = match self.move_snapshot_out() {
+            Ok(snapshot) => {
+                record_and_describe_changes(snapshot, mem::take(&mut self.rules), invocation)
+                    .await?
+            }
             Err(why) => Err(why),
         };
         match recorded {
@@ -78,14 +81,14 @@ impl ChangeRecording {
     }
 
     /// Returns the snapshot, so that nothing is recorded when this value is dropped.
-    fn take_snapshot(&mut self) -> Result<Snapshot, NoSnapshot> {
+    fn move_snapshot_out(&mut self) -> Result<Snapshot, NoSnapshot> {
         mem::replace(&mut self.snapshot, Err(NoSnapshot::Cancelled))
     }
 }
 
 impl Drop for ChangeRecording {
     fn drop(&mut self) {
-        if let Ok(snapshot) = self.take_snapshot() {
+        if let Ok(snapshot) = self.move_snapshot_out() {
             let (workspace, rules) = (self.workspace.clone(), mem::take(&mut self.rules));
             let recording = workspace.snapshot_store().begin_recording();
             let record = move || {
@@ -106,7 +109,7 @@ struct DescribedChanges {
 }
 
 /// Records and describes the changes since a snapshot.
-async fn record(
+async fn record_and_describe_changes(
     snapshot: Snapshot,
     rules: Rules,
     invocation: Invocation<'_>,
@@ -131,12 +134,12 @@ async fn record(
         };
         let files = || changes.file_changes(workspace, show);
         let (most, outputs) = (MAX_RECORDED_CHANGES_SHOWN, workspace.outputs());
-        let mut content = content_and_patch_for_computed_changes(files, most, outputs, &titles);
+        let mut content = content_with_patch_from_iterator(files, most, outputs, &titles);
         let unrecorded = unrecorded_notes(&changes, workspace);
-        let notes = other_changes(&changes, workspace);
+        let notes = notes_on_changes_without_diff(&changes, workspace);
         let notes = notes.iter().chain(&unrecorded).map(|note| note.render(&titles));
         content.extend(notes_to_content(notes.collect()));
-        let text = redact_secrets(&call, &summary(&changes, &unrecorded, workspace));
+        let text = redact_secrets(&call, &changes_text_for_model(&changes, &unrecorded, workspace));
         Ok(Ok(DescribedChanges { content, text }))
     });
     recorded.await
@@ -157,7 +160,7 @@ fn no_snapshot_note(why: NoSnapshot) -> Option<Note> {
 
 /// Returns notes on the recorded changes that the diffs do not show: permissions, links and
 /// folders.
-fn other_changes(changes: &RecordedChanges, workspace: &Workspace) -> Vec<Note> {
+fn notes_on_changes_without_diff(changes: &RecordedChanges, workspace: &Workspace) -> Vec<Note> {
     let parents: HashSet<_> = changes.paths().filter_map(Path::parent).collect();
     let notes = changes.operations.iter().filter_map(|operation| {
         let path = operation.affected_path();
@@ -198,7 +201,11 @@ fn unrecorded_notes(changes: &RecordedChanges, workspace: &Workspace) -> Vec<Not
 }
 
 /// Returns a text for the model about the recorded changes.
-fn summary(changes: &RecordedChanges, notes: &[Note], workspace: &Workspace) -> String {
+fn changes_text_for_model(
+    changes: &RecordedChanges,
+    notes: &[Note],
+    workspace: &Workspace,
+) -> String {
     let changed = workspace
         .display_first(changes.paths())
         .map(|names| format!("The command changed {names}. `undo` reverts this."));
@@ -232,7 +239,7 @@ mod tests {
         rules.add_rule(Rule::new(RuleScope::Session, matcher, Verdict::Deny));
         drop(ChangeRecording { workspace: workspace.clone(), rules, snapshot });
         // An undo waits for the recording.
-        let plan = UndoPlan::for_last_change(&workspace).unwrap();
+        let plan = UndoPlan::for_last_session_change(&workspace).unwrap();
         assert_eq!(plan.affected_paths().collect::<Vec<_>>(), [(&*paths[0], false)]);
         let skipped: Vec<_> = plan.skipped().map(|skipped| &skipped.path).collect();
         assert_eq!(skipped, [&paths[1]]);

@@ -29,7 +29,7 @@ pub(crate) struct RiskAssessment {
 
 /// The surroundings of a command.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CommandPlace<'a> {
+pub(crate) struct CommandFolders<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) home: Option<&'a Path>,
     /// The folder for temporary files that only the commands of the session see. `None` if the
@@ -42,7 +42,7 @@ pub(crate) struct CommandPlace<'a> {
 /// Assesses a command line. The function accesses the file system to resolve the paths in it.
 pub(crate) fn assess_command(
     line: &str,
-    CommandPlace { cwd, home, private_tmp }: CommandPlace<'_>,
+    CommandFolders { cwd, home, private_tmp }: CommandFolders<'_>,
     workspace: &Workspace,
 ) -> RiskAssessment {
     let mut place = ShellContext::new(workspace.roots().chain(private_tmp).collect());
@@ -106,8 +106,9 @@ fn assessment_from_risks(
         }
     }
     let guarded = |path: &Path| {
-        let at =
-            workspace.follow_links_of_recorded_path(path).or_else(|_| workspace.resolve_path(path));
+        let at = workspace
+            .follow_links_of_host_path(path)
+            .or_else(|_| workspace.resolve_host_path(path));
         at.is_ok_and(|at| is_guarded(workspace, &at))
     };
     let ours = |path: &&PathBuf| guard::is_in_agent_folder(workspace, path);
@@ -126,21 +127,21 @@ fn assessment_from_risks(
     let folders = folders.unwrap_or_default();
     let may_be_ours =
         |pattern: &&PathPattern| folders.iter().any(|folder| pattern.may_be_within(folder));
-    let patterns = patterns.filter(may_be_ours).map(PathPattern::to_path);
+    let patterns = patterns.filter(may_be_ours).map(PathPattern::to_wildcard_path);
     reasons.extend(patterns.map(|path| named("risk-names-protected", &path)));
-    effects.extend(reads.iter().filter_map(|path| linked_read_effect(path, workspace)));
+    effects.extend(reads.iter().filter_map(|path| read_effect_if_linked_outside(path, workspace)));
     let is_linked = |path: &&PathBuf| is_reached_by_link(path, workspace);
     reasons.extend(enters.iter().filter(is_linked).map(|path| named("risk-enters-link", path)));
     reasons.extend(empties.iter().filter(is_linked).map(|path| named("risk-empties-link", path)));
     let effects = Effects::from_iter(effects);
-    let note = Note::for_always_asked(&reasons);
+    let note = Note::from_ask_reasons(&reasons);
     RiskAssessment { effects: if note.is_some() { effects.always_ask() } else { effects }, note }
 }
 
 /// Returns a read effect if a path inside the project folders leads through a link to a file
 /// outside. Returns `None` for other paths.
-fn linked_read_effect(path: &Path, workspace: &Workspace) -> Option<Effect> {
-    let at = workspace.resolve_path(path).ok()?;
+fn read_effect_if_linked_outside(path: &Path, workspace: &Workspace) -> Option<Effect> {
+    let at = workspace.resolve_host_path(path).ok()?;
     if workspace.canonicalize(&at).is_ok() {
         return None;
     }
@@ -150,7 +151,7 @@ fn linked_read_effect(path: &Path, workspace: &Workspace) -> Option<Effect> {
 
 /// Returns whether a path inside the project folders leads through a link to another directory.
 fn is_reached_by_link(path: &Path, workspace: &Workspace) -> bool {
-    let at = workspace.resolve_path(path);
+    let at = workspace.resolve_host_path(path);
     at.is_ok_and(|at| workspace.canonicalize(&at).map_or(true, |real| real.path() != at.path()))
 }
 
@@ -161,7 +162,7 @@ fn write_effect_or_ask_reason(
     workspace: &Workspace,
     is_guarded: fn(&Workspace, &WorkspacePath) -> bool,
 ) -> Result<Effect, &'static str> {
-    let at = workspace.resolve_path(path);
+    let at = workspace.resolve_host_path(path);
     let Ok(real) = at.and_then(|at| workspace.canonicalize(&at)) else {
         return Err("risk-writes-outside");
     };

@@ -38,7 +38,7 @@ impl TestSession {
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         let mut session = Session::new(root.clone());
-        session.set_policy(Arc::new(AllowInProjectPolicy));
+        session.replace_policy(Arc::new(AllowInProjectPolicy));
         session.set_secrets(Secrets::new(["hunter2hunter2"]));
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
@@ -123,7 +123,7 @@ async fn a_command_runs_in_the_folder_that_was_shown_or_not_at_all() {
         std::fs::create_dir(stage.folder.path().join(folder)).unwrap();
     }
     let swaps = Arc::new(FolderSwappingPolicy(stage.folder.path().to_owned()));
-    stage.session.update(|session, _| session.set_policy(swaps));
+    stage.session.update(|session, _| session.replace_policy(swaps));
     let (ended, _) = stage.call("terminal", json!({"command": "touch made", "cwd": "sub"})).await;
     assert_eq!(ended.status, Status::Failed, "{}", ended.text);
     assert!(!stage.folder.path().join("elsewhere/made").exists());

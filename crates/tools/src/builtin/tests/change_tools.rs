@@ -212,7 +212,7 @@ async fn replacing_an_unread_file_is_reported() {
         }
         let draft = preview(WriteFile, tree, json!({ "path": "f", "content": "new" })).await;
         let draft = draft.unwrap();
-        assert_eq!(draft.effects.is_sensitive(), is_blind, "{text:?} {is_read}");
+        assert_eq!(draft.effects.is_high_risk(), is_blind, "{text:?} {is_read}");
         assert_eq!(
             draft.notes.iter().any(|note| note.to_string() == said),
             is_blind,

@@ -198,7 +198,7 @@ async fn a_file_whose_read_needs_permission_is_read_after_the_answer() {
         let client = |session: &SessionHandle| {
             if !is_outside {
                 let policy: Arc<dyn Policy> = policy.clone();
-                drop(session.update(|session, _| session.set_policy(policy)));
+                drop(session.update(|session, _| session.replace_policy(policy)));
             }
             ApprovingClient {
                 session: session.clone(),

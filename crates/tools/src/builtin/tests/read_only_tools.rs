@@ -23,7 +23,7 @@ use crate::builtin::grep::Grep;
 use crate::builtin::list_directory::ListDirectory;
 use crate::builtin::read_file::ReadFile;
 use crate::builtin::think::Think;
-use crate::files::state::journal::{Journal, unique_temporary_name};
+use crate::files::state::journal::{RollbackJournal, unique_temporary_name};
 use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_workspace_with_undo};
 use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_IMAGE_BYTES, MAX_INLINE_RESULT_BYTES};
 use crate::{Context, Invocation, Registry, Tool, Workspace};
@@ -224,7 +224,8 @@ async fn unfinished_changes_are_recovered_before_the_first_read() {
     let tree = test_workspace(&[("f", "text\n")]);
     let (state, aside) = (tree.outer_folder().join("state"), unique_temporary_name());
     let cwd = tree.workspace.cwd().to_owned();
-    let begun = Journal::begin_quarantine(&state.join("journal"), &cwd, OsStr::new("f"), &aside);
+    let begun =
+        RollbackJournal::begin_quarantine(&state.join("journal"), &cwd, OsStr::new("f"), &aside);
     begun.unwrap().keep_for_replay();
     fs::rename(cwd.join("f"), cwd.join(&aside)).unwrap();
     let workspace = Workspace::new(cwd.clone(), Vec::new()).unwrap().with_state_folder(&state);

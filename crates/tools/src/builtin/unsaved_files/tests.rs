@@ -167,7 +167,7 @@ async fn sent_texts_can_be_restored() {
     rewrite_in_client(&stage.context, &texts, &CancellationToken::new()).await.unwrap();
     assert_eq!(restore_in_client(&stage.context, &texts).await, "");
     assert!(
-        UndoPlan::for_last_change(&stage.context.workspace).is_err(),
+        UndoPlan::for_last_session_change(&stage.context.workspace).is_err(),
         "there is nothing to undo"
     );
     assert_eq!(stage.texts(), ["unsaved text"]);
@@ -184,7 +184,7 @@ async fn a_change_that_the_editor_saved_can_be_undone() {
     rewrite_in_client(&stage.context, &texts, &CancellationToken::new()).await.unwrap();
     record_rewrites(&stage.context, &texts).await;
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "new text");
-    UndoPlan::for_last_change(&stage.context.workspace)
+    UndoPlan::for_last_session_change(&stage.context.workspace)
         .unwrap()
         .run(&stage.context.workspace)
         .unwrap();

@@ -10,13 +10,13 @@ use callboard_text::group_thousands;
 use super::PathChange;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::{ExistingEntry, changed_error};
-use crate::files::state::journal::{JournalFile, next_call_number, temporary_name};
+use crate::files::state::journal::{JournaledFile, random_call_number, temporary_name};
 use crate::files::state::undo_entry::ModeChange;
 use crate::files::system::FileId;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::files::write::{
-    AddedContent, AdditionPlace, CrashProtection, FileWrite, ReplaceOrInPlace, StagedAddition,
-    StagedCall, StagedDir, StagedFile, StagedRemoval, Staging, WriteTarget, journal_file,
+    AdditionPlace, CrashProtection, FileWrite, LinkOrDir, ReplaceOrInPlace, StagedCall, StagedDir,
+    StagedFile, StagedLinkOrDir, StagedRemoval, Staging, WriteTarget, journal_names_of_entry,
 };
 use crate::limits::{MAX_JOURNAL_ENTRIES, MAX_PATHS_PER_APPLIED_PREVIEW, MAX_PREVIEWED_BYTES};
 use crate::progress::{FilesDone, OnProgress};
@@ -61,7 +61,7 @@ struct PlannedFile<'a> {
 
 impl<'a> ApplyPlan<'a> {
     /// Compares the paths with the preview, as far as this needs no file content. Changes nothing.
-    pub(super) fn new(
+    pub(super) fn from_changes(
         workspace: &'a Workspace,
         changes: &'a [PathChange],
     ) -> Result<Self, ToolError> {
@@ -103,8 +103,8 @@ impl<'a> ApplyPlan<'a> {
     }
 
     fn add_removal(&mut self, found: &'a ExistingEntry) -> Result<(), ToolError> {
-        found.require_deletable()?;
-        let path = self.workspace().real_path(&found.entry.path);
+        found.require_restorable_or_inspected()?;
+        let path = self.workspace().path_beneath_real_root(&found.entry.path);
         let parent = path.parent().unwrap_or(&path);
         let has_entries = self.removals.range(path.clone()..).next();
         let is_nested = has_entries.is_some_and(|(other, _)| other.starts_with(&path));
@@ -134,12 +134,12 @@ impl<'a> ApplyPlan<'a> {
                 self.add_write(FileWrite { modes: Some(modes), ..write })
             }
             PathChange::AddLink { at, target } => {
-                let (path, base) = self.add_path(at)?;
+                let (path, base) = self.add_missing_parents(at)?;
                 self.links.insert(path, NewLink { at, target, base });
                 Ok(())
             }
             PathChange::AddDirectory { at, mode } => {
-                let (path, base) = self.add_path(at)?;
+                let (path, base) = self.add_missing_parents(at)?;
                 let directory = NewDirectory { at: at.clone(), mode: Some(*mode), base };
                 self.directories.insert(path, directory);
                 Ok(())
@@ -150,13 +150,13 @@ impl<'a> ApplyPlan<'a> {
     fn add_write(&mut self, write: FileWrite<'a>) -> Result<(), ToolError> {
         let at = write.path;
         if write.expected.is_none() {
-            let (path, base) = self.add_path(at)?;
+            let (path, base) = self.add_missing_parents(at)?;
             self.writes.insert(path, PlannedFile { write, base, id: None });
             return Ok(());
         }
         let path = self.require_unused_path(at)?;
         let (parent, name) = parent_and_name(self.workspace(), at)?;
-        let base = self.open_existing(&parent)?.ok_or_else(|| changed_error(at))?;
+        let base = self.open_existing_directory(&parent)?.ok_or_else(|| changed_error(at))?;
         let id = base.open().and_then(|dir| dir.entry_id(&name));
         let id = Some(id.map_err(|error| self.workspace().explain_io_error(at, &error))?);
         self.writes.insert(path, PlannedFile { write, base, id });
@@ -165,12 +165,15 @@ impl<'a> ApplyPlan<'a> {
 
     /// Adds the missing parents of a new entry. Returns its real path, and the nearest parent that
     /// exists before and after the call.
-    fn add_path(&mut self, at: &WorkspacePath) -> Result<(PathBuf, StagedDir), ToolError> {
+    fn add_missing_parents(
+        &mut self,
+        at: &WorkspacePath,
+    ) -> Result<(PathBuf, StagedDir), ToolError> {
         let path = self.require_unused_path(at)?;
         let (mut parent, name) = parent_and_name(self.workspace(), at)?;
         let mut missing = Vec::new();
         let base = loop {
-            if let Some(dir) = self.open_existing(&parent)? {
+            if let Some(dir) = self.open_existing_directory(&parent)? {
                 break dir;
             }
             let above = parent.parent();
@@ -185,7 +188,7 @@ impl<'a> ApplyPlan<'a> {
             return Err(changed_error(at));
         }
         for at in missing {
-            let (path, base) = (self.workspace().real_path(&at), base.clone());
+            let (path, base) = (self.workspace().path_beneath_real_root(&at), base.clone());
             self.directories.entry(path).or_insert(NewDirectory { at, mode: None, base });
         }
         Ok((path, base))
@@ -194,7 +197,7 @@ impl<'a> ApplyPlan<'a> {
     /// Returns the real path of an entry that the call adds or writes. Fails if another change adds
     /// or writes the same path.
     fn require_unused_path(&self, at: &WorkspacePath) -> Result<PathBuf, ToolError> {
-        let path = self.workspace().real_path(at);
+        let path = self.workspace().path_beneath_real_root(at);
         // A parent folder may have been added without its mode before.
         let is_directory = self.directories.get(&path).is_some_and(|it| it.mode.is_some());
         match is_directory || self.links.contains_key(&path) || self.writes.contains_key(&path) {
@@ -205,8 +208,11 @@ impl<'a> ApplyPlan<'a> {
 
     /// Opens a directory that exists before and after the call. Returns `None` if the directory is
     /// missing or the call removes it.
-    fn open_existing(&mut self, at: &WorkspacePath) -> Result<Option<StagedDir>, ToolError> {
-        let path = self.workspace().real_path(at);
+    fn open_existing_directory(
+        &mut self,
+        at: &WorkspacePath,
+    ) -> Result<Option<StagedDir>, ToolError> {
+        let path = self.workspace().path_beneath_real_root(at);
         if self.is_removed(&path) {
             return Ok(None);
         }
@@ -214,7 +220,7 @@ impl<'a> ApplyPlan<'a> {
             return Ok(Some(opened.clone()));
         }
         let opened = at.root.pinned.open_dir_without_links(&at.path_in_root);
-        match opened.and_then(|dir| self.staging.staged_dir(at, dir)) {
+        match opened.and_then(|dir| self.staging.wrap_open_dir(at, dir)) {
             Ok(dir) => {
                 self.existing.insert(path, dir.clone());
                 Ok(Some(dir))
@@ -240,35 +246,36 @@ impl<'a> ApplyPlan<'a> {
     ) -> Result<StagedCall<'a>, ToolError> {
         let workspace = self.workspace();
         let manners = self.write_methods(protection)?;
-        let number = next_call_number();
+        let number = random_call_number();
         let names = protection.keeps_backups().then(|| self.journal_files(&manners, number));
         let mut call = StagedCall::begin(workspace, names)?;
         let mut temporaries = (0..).map(|entry| temporary_name(number, entry));
         let mut next_temporary = || temporaries.next().unwrap_or_default();
         for found in self.removals.values() {
-            let found = found.to_removed_entry();
+            let found = found.to_entry_to_remove();
             call.removals.push(StagedRemoval::create(&self.staging, found, next_temporary())?);
         }
         let mut created = HashMap::new();
         for (path, directory) in &self.directories {
             let NewDirectory { at, mode, base } = directory;
             let place = self.addition_place(path, at, base, &created, next_temporary())?;
-            let content = AddedContent::Directory(*mode);
-            call.stage_addition(StagedAddition::new(&self.staging, place, content))?;
-            let dir = call.additions.last().and_then(StagedAddition::as_dir);
+            let content = LinkOrDir::Directory(*mode);
+            call.stage_link_or_dir(StagedLinkOrDir::new(&self.staging, place, content))?;
+            let dir = call.additions.last().and_then(StagedLinkOrDir::as_dir);
             created.extend(dir.map(|dir| (path.as_path(), dir)));
         }
         for (path, NewLink { at, target, base }) in &self.links {
             let place = self.addition_place(path, at, base, &created, next_temporary())?;
-            let content = AddedContent::Link(target);
-            call.stage_addition(StagedAddition::new(&self.staging, place, content))?;
+            let content = LinkOrDir::Link(target);
+            call.stage_link_or_dir(StagedLinkOrDir::new(&self.staging, place, content))?;
         }
         let total_bytes = self.writes.values().map(|planned| planned.write.bytes.len()).sum();
         let (files, total_files) = (call.removals.len() + call.additions.len(), self.entry_count());
         let mut far = FilesDone { files, total_files, bytes: 0, total_bytes: Some(total_bytes) };
         for ((path, planned), manner) in self.writes.iter().zip(manners) {
             let mut filled = |bytes| watch(FilesDone { bytes: far.bytes + bytes, ..far });
-            let (write, target) = (planned.write, self.target(path, planned, manner, &created)?);
+            let (write, target) =
+                (planned.write, self.write_target(path, planned, manner, &created)?);
             let temporary = next_temporary();
             let staged = StagedFile::new(&self.staging, write, target, manner, temporary);
             call.stage_file(staged, &mut filled)?;
@@ -293,7 +300,8 @@ impl<'a> ApplyPlan<'a> {
         for id in removed.chain(self.writes.values().filter_map(|planned| planned.id)) {
             *counts.entry(id).or_insert(0) += 1;
         }
-        let mut manners = protection.write_methods(self.workspace(), &self.rewrites())?.into_iter();
+        let mut manners =
+            protection.choose_replace_or_in_place(self.workspace(), &self.rewrites())?.into_iter();
         let manners = self.writes.values().map(|planned| {
             let mut manner = planned.id.and_then(|_| manners.next()).unwrap_or_default();
             manner.breaks_links = planned.id.is_some_and(|id| counts[&id] > 1);
@@ -303,20 +311,20 @@ impl<'a> ApplyPlan<'a> {
     }
 
     /// Returns the records for the journal, in the order in which the entries are staged.
-    fn journal_files(&self, manners: &[ReplaceOrInPlace], number: u64) -> Vec<JournalFile> {
+    fn journal_files(&self, manners: &[ReplaceOrInPlace], number: u64) -> Vec<JournaledFile> {
         let removals = self.removals.keys().map(|path| (path, None));
         let directories = self.directories.iter().map(|(path, it)| (path, Some(&it.base)));
         let links = self.links.iter().map(|(path, it)| (path, Some(&it.base)));
         let additions = removals.chain(directories).chain(links);
         let additions = additions.map(|(path, base)| (path, base.map(StagedDir::real_path)));
         let writes = self.writes.iter().zip(manners).map(|((path, planned), manner)| {
-            let copies = manner.copies_folder(self.workspace());
+            let copies = manner.repair_copy_folder(self.workspace());
             (path, copies.or_else(|| Some(planned.base.real_path())))
         });
         let names = additions.chain(writes).enumerate().map(|(entry, (path, temporary_dir))| {
             let dir = path.parent().unwrap_or(path).to_owned();
             let name = path.file_name().unwrap_or_default().to_owned();
-            journal_file(dir, name, temporary_name(number, entry), temporary_dir)
+            journal_names_of_entry(dir, name, temporary_name(number, entry), temporary_dir)
         });
         names.collect()
     }
@@ -334,7 +342,7 @@ impl<'a> ApplyPlan<'a> {
         Ok(AdditionPlace { at: at.clone(), dir, name, temporary_dir, temporary })
     }
 
-    fn target(
+    fn write_target(
         &self,
         path: &Path,
         planned: &PlannedFile<'_>,
@@ -344,7 +352,7 @@ impl<'a> ApplyPlan<'a> {
         let at = planned.write.path;
         let (_, name) = parent_and_name(self.workspace(), at)?;
         let temporary_dir = match planned.id {
-            Some(_) => WriteTarget::copies_dir(&self.staging, manner)?,
+            Some(_) => WriteTarget::open_repair_copy_dir(&self.staging, manner)?,
             None => Some(planned.base.clone()),
         };
         let dir = dir_of(path, &planned.base, created);

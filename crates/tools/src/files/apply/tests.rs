@@ -16,7 +16,7 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 use self::trees::{Node, Tree, any_tree, dir, file, link, tree};
-use super::{FileContent, PathChange, apply_all_or_none, assess_protection};
+use super::{FileBytesAndMode, PathChange, apply_all_or_none, assess_crash_protection};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
 use crate::files::remove::inspect_entry;
@@ -42,12 +42,12 @@ fn read(test: &TestWorkspace) -> Tree {
 }
 
 fn apply(workspace: &Workspace, changes: &[PathChange]) -> Result<(), ToolError> {
-    let protection = assess_protection(workspace, changes)?;
+    let protection = assess_crash_protection(workspace, changes)?;
     apply_all_or_none(workspace, changes, &protection, &mut |_| {})
 }
 
 fn undo(workspace: &Workspace) -> Result<(), ToolError> {
-    let plan = UndoPlan::for_last_change(workspace)?;
+    let plan = UndoPlan::for_last_session_change(workspace)?;
     assert_eq!(plan.skipped().collect::<Vec<_>>(), Vec::<&_>::new());
     plan.run(workspace).map(drop)
 }
@@ -61,13 +61,13 @@ fn check(old: &Tree, new: &Tree) {
     let test = workspace_with(old);
     let changes = trees::changes(&test.workspace, old, new);
     apply(&test.workspace, &changes).unwrap();
-    assert_eq!(read(&test), trees::expected(old, new));
+    assert_eq!(read(&test), trees::expected_tree_after_changes(old, new));
     assert_eq!(journals(&test), 0);
     if !changes.is_empty() {
         undo(&test.workspace).unwrap();
     }
     assert_eq!(read(&test), *old);
-    let undone = UndoPlan::for_last_change(&test.workspace).unwrap_err();
+    let undone = UndoPlan::for_last_session_change(&test.workspace).unwrap_err();
     assert_eq!(undone.code(), Some(ErrorCode::NotFound));
 }
 
@@ -154,10 +154,10 @@ impl Session {
         let test = workspace_with(&trees[0]);
         let (workspace, mut states) = (Self::open(&test), vec![trees[0].clone()]);
         for (number, new) in trees[1..].iter().enumerate() {
-            workspace.begin_prompt(number as u32 + 1);
+            workspace.set_prompt_number(number as u32 + 1);
             let old = &states[number];
             apply(&workspace, &trees::changes(&workspace, old, new)).unwrap();
-            states.push(trees::expected(old, new));
+            states.push(trees::expected_tree_after_changes(old, new));
         }
         drop(workspace);
         // A later process continues the session.
@@ -224,11 +224,11 @@ fn rewind_after_foreign_write(trees: &[Tree], prompt: usize, foreign: prop::samp
 
 /// Creates a path of a workspace from its text, as the caller does.
 fn resolve(test: &TestWorkspace, path: &str) -> WorkspacePath {
-    test.workspace.resolve_path(&test.path(path)).unwrap()
+    test.workspace.resolve_host_path(&test.path(path)).unwrap()
 }
 
 fn write(test: &TestWorkspace, path: &str, before: Option<(&str, u32)>, mode: u32) -> PathChange {
-    let content = |(text, mode): (&str, u32)| FileContent { bytes: text.into(), mode };
+    let content = |(text, mode): (&str, u32)| FileBytesAndMode { bytes: text.into(), mode };
     let (before, after) = (before.map(content), content(("new", mode)));
     PathChange::Write { at: resolve(test, path), before, after }
 }
@@ -347,7 +347,7 @@ fn a_path_that_exists_already_is_detected_before_the_permission_request() {
     let test = workspace_with(&tree([("a", file("old", 0o644)), ("b/c", link("x"))]));
     let directory = PathChange::AddDirectory { at: resolve(&test, "b"), mode: 0o755 };
     for change in [write(&test, "a", None, 0o644), add_link(&test, "b/c", "y"), directory] {
-        let error = assess_protection(&test.workspace, &[change]).unwrap_err();
+        let error = assess_crash_protection(&test.workspace, &[change]).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
     }
 }
@@ -409,7 +409,7 @@ fn calls_that_are_too_large_are_rejected() {
     let deep = |number| write(&test, &format!("{number}/a/b/c/d"), None, 0o644);
     let deep: Vec<_> = (0..MAX_PATHS_PER_APPLIED_PREVIEW / 2).map(deep).collect();
     let bytes = vec![0; usize::try_from(MAX_PREVIEWED_BYTES).unwrap() + 1];
-    let after = FileContent { bytes, mode: 0o644 };
+    let after = FileBytesAndMode { bytes, mode: 0o644 };
     let large = vec![PathChange::Write { at: resolve(&test, "large"), before: None, after }];
     for changes in [many, deep, large] {
         let error = apply(&test.workspace, &changes).unwrap_err();

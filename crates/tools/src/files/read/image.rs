@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use callboard_text::{group_thousands, grouped_count_with_noun};
 use infer::MatcherType;
 
-use crate::files::system::read_to_cap;
+use crate::files::system::read_all_if_within_limit;
 #[cfg(feature = "web")]
 use crate::limits::SNIFF_BYTES;
 use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_IMAGE_BYTES};
@@ -30,7 +30,7 @@ impl ImageFile {
     /// Returns an image if the bytes have a format and a size that clients and models support.
     /// Otherwise returns the bytes.
     #[cfg(feature = "web")]
-    pub(crate) fn detect(bytes: Vec<u8>) -> Result<Self, Vec<u8>> {
+    pub(crate) fn from_bytes_if_supported(bytes: Vec<u8>) -> Result<Self, Vec<u8>> {
         let media_type = sniff_media_type(&bytes[..bytes.len().min(SNIFF_BYTES)]);
         match media_type.filter(|_| bytes.len() as u64 <= MAX_IMAGE_BYTES) {
             Some(media_type) => Ok(Self { media_type, bytes }),
@@ -84,5 +84,5 @@ pub(super) fn sniff_media_type(start: &[u8]) -> Option<&'static str> {
 /// Reads the whole file. Returns `None` if the file is larger than [`MAX_IMAGE_BYTES`].
 pub(super) fn read_capped_image(file: &mut File) -> io::Result<Option<Vec<u8>>> {
     file.rewind()?;
-    read_to_cap(file, MAX_IMAGE_BYTES)
+    read_all_if_within_limit(file, MAX_IMAGE_BYTES)
 }

@@ -120,7 +120,11 @@ impl<'a, R: io::Read> LineReader<'a, R> {
     }
 
     /// Reads lines into a page until the page is full or the input ends.
-    pub(super) fn read_into(&mut self, page: &mut ExcerptBuilder, limit: u32) -> io::Result<()> {
+    pub(super) fn read_lines_into_excerpt(
+        &mut self,
+        page: &mut ExcerptBuilder,
+        limit: u32,
+    ) -> io::Result<()> {
         while page.lines < limit && page.truncated_by.is_none() {
             let Some(length) = self.read_line()? else { break };
             page.add(self.count, &self.line, length);

@@ -8,11 +8,11 @@ use callboard_text::path_text;
 use std::ffi::OsStr;
 use std::io;
 
-use super::{changed_error, name_taken_error};
+use super::{cannot_move_back_error, changed_error};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
 use crate::files::entry_fingerprint::EntryFingerprint;
-use crate::files::state::journal::{Journal, unique_temporary_name};
+use crate::files::state::journal::{RollbackJournal, unique_temporary_name};
 use crate::files::system::Dir;
 use crate::files::workspace::Workspace;
 use crate::files::workspace::open::EntryPath;
@@ -23,13 +23,13 @@ use crate::files::write::AsideName;
 pub(super) struct Quarantined<'a> {
     dir: Dir,
     name: AsideName<'a>,
-    journal: Option<Journal>,
+    journal: Option<RollbackJournal>,
 }
 
 impl<'a> Quarantined<'a> {
     /// Moves an entry to a temporary name. If the entry does not match the fingerprint, moves it
     /// back and fails.
-    pub(super) fn quarantine(
+    pub(super) fn move_aside_if_unchanged(
         workspace: &Workspace,
         dir: Dir,
         entry: &'a EntryPath,
@@ -37,11 +37,12 @@ impl<'a> Quarantined<'a> {
     ) -> Result<Self, ToolError> {
         let explain = |error: io::Error| workspace.explain_io_error(&entry.path, &error);
         let name = AsideName { entry, kind: seen.kind, temporary: unique_temporary_name() };
-        let folder = workspace.journal_folder();
-        let place = workspace.real_path(&entry.path);
+        let folder = workspace.journal_folder_after_recovery();
+        let place = workspace.path_beneath_real_root(&entry.path);
         let parent = place.parent().unwrap_or(&place);
-        let begin =
-            |folder| Journal::begin_quarantine(folder, parent, &entry.name, &name.temporary);
+        let begin = |folder| {
+            RollbackJournal::begin_quarantine(folder, parent, &entry.name, &name.temporary)
+        };
         // If the journal cannot be created, the call continues, because a crash cannot lose a
         // backup: either the entry gets no backup, or its backup exists before the entry is
         // removed.
@@ -71,7 +72,7 @@ impl<'a> Quarantined<'a> {
             if let Some(journal) = &mut self.journal {
                 journal.keep_for_replay();
             }
-            name_taken_error(&self.name.entry.path, &path_text(&self.name.path()))
+            cannot_move_back_error(&self.name.entry.path, &path_text(&self.name.path()))
         })
     }
 
@@ -81,7 +82,7 @@ impl<'a> Quarantined<'a> {
     /// next start removes the entry.
     pub(super) fn remove_for_good(mut self) -> Result<(), ToolError> {
         // A power failure may undo a deletion.
-        let done = |journal: &mut Journal| journal.write_done(Durability::System).is_ok();
+        let done = |journal: &mut RollbackJournal| journal.write_done(Durability::System).is_ok();
         let is_done = self.journal.as_mut().is_none_or(done);
         self.name.remove(&self.dir).map_err(|error| {
             if let (true, Some(journal)) = (is_done, &mut self.journal) {

@@ -18,12 +18,14 @@ use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
 use crate::files::undo::UndoPlan;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_workspace_with_undo};
 use crate::files::workspace::{Workspace, guard};
-use crate::files::write::{FileWrite, PreImage, atomic_write, read_whole, write_all_or_none};
+use crate::files::write::{
+    FileWrite, PreImage, atomic_write_if_unchanged, read_whole, write_all_or_none,
+};
 use crate::limits::MAX_UNDO_ENTRIES;
 use crate::tool::ToolOutput;
 
 fn delete(tree: &TestWorkspace, path: &str) -> Result<(), ToolError> {
-    inspect_entry(&tree.workspace, &tree.resolve(path))?.delete(&tree.workspace)
+    inspect_entry(&tree.workspace, &tree.resolve(path))?.delete_and_record_undo(&tree.workspace)
 }
 
 fn rename(tree: &TestWorkspace, from: &str, to: &str) -> Result<(), ToolError> {
@@ -32,11 +34,11 @@ fn rename(tree: &TestWorkspace, from: &str, to: &str) -> Result<(), ToolError> {
 
 fn write(tree: &TestWorkspace, path: &str, text: &str) -> Result<(), ToolError> {
     let seen = read_whole(&tree.workspace, &tree.resolve(path), 1 << 20)?;
-    atomic_write(&tree.workspace, &tree.resolve(path), text.as_bytes(), &seen)
+    atomic_write_if_unchanged(&tree.workspace, &tree.resolve(path), text.as_bytes(), &seen)
 }
 
 fn undo(tree: &TestWorkspace) -> Result<(), ToolError> {
-    UndoPlan::for_last_change(&tree.workspace)?.run(&tree.workspace).map(drop)
+    UndoPlan::for_last_session_change(&tree.workspace)?.run(&tree.workspace).map(drop)
 }
 
 /// Returns a workspace whose state folder cannot be used, with two files that a call has created.
@@ -62,7 +64,7 @@ fn an_undo_without_a_state_folder_removes_all_new_files() {
 #[test]
 fn an_undo_without_a_state_folder_that_fails_removes_no_file() {
     let tree = two_new_files_without_state();
-    let plan = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let plan = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     // The files are removed in the reverse order.
     tree.write("one", "theirs");
     let before = files(tree.workspace.cwd());
@@ -111,7 +113,7 @@ fn undo_restores_deleted_and_moved_entries() {
 
 /// Returns the files that the next undo skips, each with the text of its backup.
 fn skipped_by_undo(tree: &TestWorkspace) -> Vec<(PathBuf, Option<String>)> {
-    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     let kept = |kept: &PathBuf| fs::read_to_string(kept).unwrap();
     undoing.skipped().map(|it| (it.path.clone(), it.backup.as_ref().map(kept))).collect()
 }
@@ -129,7 +131,7 @@ fn undo_skips_only_files_that_another_program_changed() {
     write_all_or_none(&tree.workspace, &changes).unwrap();
     tree.write("a", "theirs");
     tree.write("dir/made", "theirs");
-    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     let kept = undoing.skipped().find_map(|staying| staying.backup.clone()).unwrap();
     let theirs = [(tree.path("dir/made"), None), (tree.path("a"), Some("old a".to_owned()))];
     assert_eq!(skipped_by_undo(&tree), theirs);
@@ -190,7 +192,7 @@ fn an_entry_that_cannot_be_undone_blocks_no_earlier_entry() {
 fn a_change_after_the_preview_of_an_undo_requires_a_new_preview() {
     let tree = test_workspace_with_undo(&[("a", "old")]);
     write(&tree, "a", "new").unwrap();
-    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     let pre_image = undoing.state_fingerprint();
     tree.write("a", "other");
     let error = undoing.run(&tree.workspace).unwrap_err();
@@ -198,14 +200,18 @@ fn a_change_after_the_preview_of_an_undo_requires_a_new_preview() {
         (error.code(), tree.read("a").as_str()),
         (Some(ErrorCode::ChangedSincePreview), "other")
     );
-    assert!(UndoPlan::for_last_change(&tree.workspace).unwrap().state_fingerprint() != pre_image);
+    assert!(
+        UndoPlan::for_last_session_change(&tree.workspace).unwrap().state_fingerprint()
+            != pre_image
+    );
 }
 
 #[test]
 fn dropping_the_oldest_undo_entries_is_reported_once() {
     let tree = test_workspace_with_undo(&[("a", "old")]);
     let says = || {
-        let output = ToolOutput::for_change(String::new(), json!({}), &tree.workspace);
+        let output =
+            ToolOutput::for_change_with_warnings(String::new(), json!({}), &tree.workspace);
         output.text.contains("oldest changes of this session cannot be undone")
     };
     for number in 1..=MAX_UNDO_ENTRIES + 1 {
@@ -221,7 +227,7 @@ fn an_entry_that_changed_since_the_preview_is_not_deleted() {
     let tree = test_workspace_with_undo(&[("a", "old"), ("dir/b", "b")]);
     let found = inspect_entry(&tree.workspace, &tree.resolve("a")).unwrap();
     tree.write("a", "new");
-    let error = found.delete(&tree.workspace).unwrap_err();
+    let error = found.delete_and_record_undo(&tree.workspace).unwrap_err();
     assert_eq!(
         (error.code(), tree.read("a").as_str()),
         (Some(ErrorCode::ChangedSincePreview), "new")
@@ -268,7 +274,7 @@ fn a_directory_in_which_anything_changed_since_the_preview_stays() {
             let result = if moves {
                 found.move_to(&tree.workspace, &tree.resolve("to/here"))
             } else {
-                found.delete(&tree.workspace)
+                found.delete_and_record_undo(&tree.workspace)
             };
             let code = result.map_err(|error| error.code());
             assert_eq!(code, Err(Some(ErrorCode::ChangedSincePreview)), "{what}");
@@ -299,8 +305,8 @@ fn a_file_or_link_that_changed_since_the_preview_is_not_moved() {
 fn an_entry_is_undone_once_even_after_two_previews() {
     let tree = test_workspace_with_undo(&[("a", "1")]);
     write(&tree, "a", "2").unwrap();
-    let first = UndoPlan::for_last_change(&tree.workspace).unwrap();
-    let second = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let first = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
+    let second = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     first.run(&tree.workspace).unwrap();
     // The list of undo entries has the same length as before, but its last entry is a different
     // one.
@@ -322,7 +328,7 @@ fn an_entry_without_backup_is_skipped_and_reported() {
     tree.workspace
         .undo_store()
         .push(UndoEntry::new(vec![FileOperation::Unrecoverable { path: path.clone() }]));
-    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     assert_eq!(undoing.skipped().map(|it| &it.path).collect::<Vec<_>>(), [&path]);
     assert_eq!(undoing.changes().count(), 0);
     undoing.run(&tree.workspace).unwrap();
@@ -338,7 +344,7 @@ fn an_undo_that_cannot_be_finished_changes_nothing() {
     let [a, new] = ["a", "dir/new"].map(|path| tree.resolve(path));
     let changes = [FileWrite::new(&new, None, b"new"), FileWrite::new(&a, Some(b"1"), b"2")];
     write_all_or_none(&tree.workspace, &changes).unwrap();
-    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     tree.write("a", "theirs");
     let before = files(tree.workspace.cwd());
     let error = undoing.run(&tree.workspace).unwrap_err();
@@ -361,7 +367,7 @@ fn undo_restores_only_into_the_previewed_directory() {
     for (act, swap) in acts.into_iter().flat_map(|act| swaps.map(|swap| (act, swap))) {
         let tree = test_workspace_with_undo(&[("dir/a", "a"), ("other/", "")]);
         act(&tree);
-        let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+        let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
         fs::rename(tree.path("dir"), tree.path("aside")).unwrap();
         swap(&tree);
         let before = files(tree.workspace.cwd());
@@ -383,7 +389,7 @@ fn undo_shows_and_guards_the_real_path() {
     delete(&tree, "a/pre-commit").unwrap();
     fs::remove_dir(tree.path("a")).unwrap();
     tree.link("a", ".git/hooks");
-    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     let real = tree.path(".git/hooks/pre-commit");
     assert_eq!(undoing.affected_paths().collect::<Vec<_>>(), [(real.as_path(), false)]);
     assert!(
@@ -400,7 +406,7 @@ fn undo_restores_a_name_that_is_not_utf8() {
     fs::write(tree.workspace.cwd().join(name), "text").unwrap();
     let before = files(tree.workspace.cwd());
     let dir = tree.resolve(".").child(name);
-    inspect_entry(&tree.workspace, &dir).unwrap().delete(&tree.workspace).unwrap();
+    inspect_entry(&tree.workspace, &dir).unwrap().delete_and_record_undo(&tree.workspace).unwrap();
     assert_eq!(files(tree.workspace.cwd()).len(), 0);
     undo(&tree).unwrap();
     assert_eq!(files(tree.workspace.cwd()), before);
@@ -432,21 +438,25 @@ fn on_another_file_system_files_are_copied_and_other_losses_reported() {
         !dir.can_be_restored()
             && dir.restorability_note().unwrap().to_string().contains("another file system")
     );
-    a.delete(&tree.workspace).unwrap();
+    a.delete_and_record_undo(&tree.workspace).unwrap();
     assert_eq!(tree.names("."), ["dir"]);
     undo(&tree).unwrap();
     assert_eq!(files(tree.workspace.cwd()), before);
     let a = inspect_entry(&tree.workspace, &tree.resolve("a")).unwrap();
     tree.write("a", "theirs");
-    assert_eq!(a.delete(&tree.workspace).unwrap_err().code(), Some(ErrorCode::ChangedSincePreview));
+    assert_eq!(
+        a.delete_and_record_undo(&tree.workspace).unwrap_err().code(),
+        Some(ErrorCode::ChangedSincePreview)
+    );
     assert_eq!(
         (tree.names("."), tree.read("a")),
         (vec!["a".into(), "dir".into()], "theirs".into())
     );
-    dir.delete(&tree.workspace).unwrap();
+    dir.delete_and_record_undo(&tree.workspace).unwrap();
     assert_eq!(tree.names("."), ["a"]);
-    assert_eq!(UndoPlan::for_last_change(&tree.workspace).unwrap().skipped().count(), 1);
-    fs::remove_dir_all(tree.workspace.journal_folder().unwrap().parent().unwrap()).unwrap();
+    assert_eq!(UndoPlan::for_last_session_change(&tree.workspace).unwrap().skipped().count(), 1);
+    fs::remove_dir_all(tree.workspace.journal_folder_after_recovery().unwrap().parent().unwrap())
+        .unwrap();
 }
 
 #[test]
@@ -459,7 +469,7 @@ fn a_permanent_deletion_is_reported_and_still_compared() {
     tree.write("a", "other");
     tree.write("dir/deep/c", "");
     for found in [a, dir] {
-        let error = found.delete(&tree.workspace).unwrap_err();
+        let error = found.delete_and_record_undo(&tree.workspace).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
     }
     assert_eq!((tree.names("."), tree.read("a")), (vec!["a".into(), "dir".into()], "other".into()));

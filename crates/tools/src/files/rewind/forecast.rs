@@ -9,14 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use acp_types::{FileChange, Operation, diff};
+use acp_types::{FileChange, FileChangeOperation, diff};
 
 use super::KeptFile;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
 use crate::files::state::undo_entry::{FileOperation, ModeChange, MovedEntry, UndoEntry};
-use crate::files::system::{HasFileId as _, mode_bits, read_to_cap};
+use crate::files::system::{HasFileId as _, mode_bits, read_all_if_within_limit};
 use crate::files::undo;
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_DIFF_TIME, MAX_REWIND_PATHS, MAX_WHOLE_FILE_BYTES};
@@ -50,12 +50,13 @@ impl<'a> Forecast<'a> {
         }
     }
 
-    /// Forecasts the undo of an entry in the order of [`UndoPlan::run`].
+    /// Forecasts the undo of an entry in the order of `UndoPlan::run`.
     pub(super) fn undo(&mut self, entry: &UndoEntry) -> Result<(), ToolError> {
         for operation in entry.operations.iter().rev() {
             match self.find_obstacle(operation)? {
                 None => {
-                    self.keeps_replaced_files |= entry.is_of_command && operation.left_content();
+                    self.keeps_replaced_files |=
+                        entry.is_of_command && operation.has_left_file_or_link();
                     self.undo_operation(operation);
                 }
                 Some(reason) => {
@@ -72,26 +73,32 @@ impl<'a> Forecast<'a> {
         let store = self.workspace.undo_store();
         match operation {
             FileOperation::Created { path, .. } | FileOperation::CreatedLink { path, .. } => {
-                self.set_place(self.real_path(path), None);
+                self.set_content_source(self.resolve_links_in_parents(path), None);
             }
             FileOperation::Replaced { path, backup, modes, .. } => {
                 let path = self.followed_path(path);
                 if let Some(reverted) = modes.and_then(ModeChange::reverted) {
                     self.revert_mode(&path, reverted);
                 }
-                self.set_place(path, store.backup_path(backup));
+                self.set_content_source(path, store.backup_path(backup));
             }
             FileOperation::Deleted { path, backup } => {
-                self.set_place(self.real_path(path), store.backup_path(backup));
+                self.set_content_source(
+                    self.resolve_links_in_parents(path),
+                    store.backup_path(backup),
+                );
             }
             FileOperation::Moved { from, to, .. } => {
-                self.move_back(&self.real_path(to), self.real_path(from));
+                self.move_back(
+                    &self.resolve_links_in_parents(to),
+                    self.resolve_links_in_parents(from),
+                );
             }
             FileOperation::CreatedDirectory(path) => {
-                let real = self.real_path(path);
+                let real = self.resolve_links_in_parents(path);
                 if self.is_empty_directory(&real) {
-                    // Do not use `set_place`, which would remove the entries of the paths in this
-                    // directory. Each of these paths is a change to report.
+                    // Do not use `set_content_source`, which would remove the entries of the paths
+                    // in this directory. Each of these paths is a change to report.
                     self.places.insert(real, None);
                 } else if self.exists(&real) {
                     let reason = Note::new(undo::REASON_NOT_EMPTY);
@@ -104,7 +111,7 @@ impl<'a> Forecast<'a> {
 
     fn revert_mode(&mut self, path: &Path, reverted: ModeChange) {
         let earlier = self.changed_modes.get(path);
-        let current = self.current_path(path);
+        let current = self.current_path_for_mode_revert(path);
         let now = || fs::metadata(current).ok().map(|found| mode_bits(&found));
         let before = earlier.map_or_else(now, |earlier| earlier.before);
         let last = earlier.map(|earlier| earlier.after).or(before);
@@ -124,10 +131,11 @@ impl<'a> Forecast<'a> {
     fn find_obstacle(&self, operation: &FileOperation) -> Result<Option<&'static str>, ToolError> {
         let is_forecast = match operation {
             FileOperation::Moved { from, to, .. } => {
-                self.is_forecast(&self.real_path(from)) || self.is_forecast(&self.real_path(to))
+                self.is_forecast(&self.resolve_links_in_parents(from))
+                    || self.is_forecast(&self.resolve_links_in_parents(to))
             }
             FileOperation::Replaced { path, .. } => self.is_forecast(&self.followed_path(path)),
-            other => self.is_forecast(&self.real_path(other.affected_path())),
+            other => self.is_forecast(&self.resolve_links_in_parents(other.affected_path())),
         };
         if !is_forecast {
             return undo::find_obstacle(self.workspace, operation);
@@ -141,31 +149,36 @@ impl<'a> Forecast<'a> {
             FileOperation::Unrecoverable { .. } => Some(undo::REASON_NOT_KEPT),
             FileOperation::Unrecorded { cause, .. } => Some(undo::unrecorded_reason(*cause)),
             FileOperation::Created { path, hash_after } => {
-                self.find_difference(&self.real_path(path), *hash_after)
+                self.find_difference(&self.resolve_links_in_parents(path), *hash_after)
             }
             FileOperation::CreatedLink { path, hash_after } => {
-                self.find_difference_of_link(&self.real_path(path), *hash_after)
+                self.find_difference_of_link(&self.resolve_links_in_parents(path), *hash_after)
             }
             FileOperation::Replaced { path, hash_after, .. } => {
                 self.find_difference(&self.followed_path(path), *hash_after)
             }
-            FileOperation::Deleted { path, .. } => {
-                self.find_obstacle_at_name(&self.real_path(path), undo::REASON_NAME_TAKEN)
+            FileOperation::Deleted { path, .. } => self.find_obstacle_at_name(
+                &self.resolve_links_in_parents(path),
+                undo::REASON_NAME_TAKEN,
+            ),
+            FileOperation::Moved { from, to, moved } => {
+                match self.exists(&self.resolve_links_in_parents(to)) {
+                    false => Some(undo::REASON_GONE),
+                    true => self
+                        .find_difference_of_moved(&self.resolve_links_in_parents(to), *moved)
+                        .or_else(|| {
+                            self.find_obstacle_at_name(
+                                &self.resolve_links_in_parents(from),
+                                undo::REASON_FORMER_NAME_TAKEN,
+                            )
+                        }),
+                }
             }
-            FileOperation::Moved { from, to, moved } => match self.exists(&self.real_path(to)) {
-                false => Some(undo::REASON_GONE),
-                true => self.find_difference_of_moved(&self.real_path(to), *moved).or_else(|| {
-                    self.find_obstacle_at_name(
-                        &self.real_path(from),
-                        undo::REASON_FORMER_NAME_TAKEN,
-                    )
-                }),
-            },
         })
     }
 
     fn find_difference(&self, path: &Path, expected: ContentHash) -> Option<&'static str> {
-        let Some(place) = self.place(path) else { return Some(undo::REASON_GONE) };
+        let Some(place) = self.content_source(path) else { return Some(undo::REASON_GONE) };
         match place.symlink_metadata() {
             Err(_) => Some(undo::REASON_GONE),
             Ok(found) if !found.is_file() => Some(undo::REASON_CHANGED),
@@ -181,7 +194,7 @@ impl<'a> Forecast<'a> {
         path: &Path,
         moved: Option<MovedEntry>,
     ) -> Option<&'static str> {
-        let found = self.place(path)?.symlink_metadata().ok()?;
+        let found = self.content_source(path)?.symlink_metadata().ok()?;
         let is_readable = found.len() <= MAX_WHOLE_FILE_BYTES;
         match moved? {
             // The hash of a large file is not the hash of its bytes.
@@ -198,7 +211,7 @@ impl<'a> Forecast<'a> {
     }
 
     fn find_difference_of_link(&self, path: &Path, expected: ContentHash) -> Option<&'static str> {
-        let place = self.place(path).filter(|place| exists(place));
+        let place = self.content_source(path).filter(|place| exists(place));
         let Some(place) = place else { return Some(undo::REASON_GONE) };
         let target = fs::read_link(place);
         let is_same = target.is_ok_and(|target| {
@@ -209,7 +222,7 @@ impl<'a> Forecast<'a> {
 
     fn find_obstacle_at_name(&self, path: &Path, taken: &'static str) -> Option<&'static str> {
         let is_file = |above: &Path| {
-            let place = self.place(above);
+            let place = self.content_source(above);
             place.is_some_and(|place| place.symlink_metadata().is_ok_and(|found| !found.is_dir()))
         };
         match self.exists(path) {
@@ -221,7 +234,7 @@ impl<'a> Forecast<'a> {
     /// Resolves the links in the parent folders of a path, so that each file has only one name. The
     /// last component is not followed. A folder that will be restored is not followed either, even
     /// if it is a link now.
-    fn real_path(&self, path: &Path) -> PathBuf {
+    fn resolve_links_in_parents(&self, path: &Path) -> PathBuf {
         let mut above = path.ancestors().skip(1);
         let real = above.find_map(|above| {
             let real = fs::canonicalize(above).ok()?;
@@ -248,27 +261,27 @@ impl<'a> Forecast<'a> {
     /// Returns the path that a write would change. If the file is a link, this is the path of the
     /// link's target.
     fn followed_path(&self, path: &Path) -> PathBuf {
-        let real = self.real_path(path);
+        let real = self.resolve_links_in_parents(path);
         if self.is_forecast(&real) { real } else { fs::canonicalize(&real).unwrap_or(real) }
     }
 
-    fn place(&self, path: &Path) -> Option<PathBuf> {
+    fn content_source(&self, path: &Path) -> Option<PathBuf> {
         let mut above = path.ancestors();
         let found = above.find_map(|above| Some((above, self.places.get(above)?)));
         let Some((above, place)) = found else { return Some(path.to_owned()) };
         let beneath = path.strip_prefix(above).unwrap_or(Path::new(""));
         let place = place.as_ref()?;
-        Some(join_beneath(place, beneath))
+        Some(join_unless_empty(place, beneath))
     }
 
     /// Returns whether the map has an entry for the path, for one of its parents, or for a path
     /// beneath it.
     fn is_forecast(&self, path: &Path) -> bool {
         path.ancestors().any(|above| self.places.contains_key(above))
-            || self.places_beneath(path).next().is_some()
+            || self.content_sources_beneath(path).next().is_some()
     }
 
-    fn places_beneath<'b>(
+    fn content_sources_beneath<'b>(
         &'b self,
         path: &'b Path,
     ) -> impl Iterator<Item = (&'b PathBuf, &'b Option<PathBuf>)> {
@@ -279,24 +292,25 @@ impl<'a> Forecast<'a> {
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.place(path).is_some_and(|place| exists(&place))
+        self.content_source(path).is_some_and(|place| exists(&place))
             // If a file in a folder will be restored, the folder will exist too.
-            || self.places_beneath(path).any(|(_, place)| place.as_deref().is_some_and(exists))
+            || self.content_sources_beneath(path).any(|(_, place)| place.as_deref().is_some_and(exists))
     }
 
     fn is_empty_directory(&self, path: &Path) -> bool {
-        let Some(place) = self.place(path) else { return false };
+        let Some(place) = self.content_source(path) else { return false };
         if !is_directory(&place) {
             return false;
         }
         let names = fs::read_dir(place).into_iter().flatten().flatten();
         let mut names = names.map(|entry| path.join(entry.file_name()));
         !names.any(|child| self.exists(&child))
-            && !self.places_beneath(path).any(|(child, _)| self.exists(child))
+            && !self.content_sources_beneath(path).any(|(child, _)| self.exists(child))
     }
 
-    fn set_place(&mut self, path: PathBuf, place: Option<PathBuf>) {
-        let beneath: Vec<_> = self.places_beneath(&path).map(|(other, _)| other.clone()).collect();
+    fn set_content_source(&mut self, path: PathBuf, place: Option<PathBuf>) {
+        let beneath: Vec<_> =
+            self.content_sources_beneath(&path).map(|(other, _)| other.clone()).collect();
         for other in beneath {
             self.places.remove(&other);
         }
@@ -304,19 +318,19 @@ impl<'a> Forecast<'a> {
     }
 
     fn move_back(&mut self, to: &Path, from: PathBuf) {
-        let place = self.place(to);
+        let place = self.content_source(to);
         let beneath: Vec<_> = self
-            .places_beneath(to)
+            .content_sources_beneath(to)
             .filter_map(|(path, place)| {
                 Some((path.strip_prefix(to).ok()?.to_owned(), place.clone()))
             })
             .collect();
-        self.set_place(to.to_owned(), None);
-        self.set_place(from.clone(), place);
+        self.set_content_source(to.to_owned(), None);
+        self.set_content_source(from.clone(), place);
         for (path, place) in beneath {
             self.places.insert(from.join(path), place);
         }
-        let moved_path = |path: &Path| Some(join_beneath(&from, path.strip_prefix(to).ok()?));
+        let moved_path = |path: &Path| Some(join_unless_empty(&from, path.strip_prefix(to).ok()?));
         for kept in &mut self.kept {
             if let Some(path) = moved_path(&kept.path) {
                 kept.path = path;
@@ -329,45 +343,47 @@ impl<'a> Forecast<'a> {
 
     /// Returns the current path of a file that the rewind moves, alone or with its folder. Returns
     /// `None` if the path of the file stays the same, or if no file is moved.
-    pub(super) fn path_before_move(&self, path: &Path) -> Option<PathBuf> {
-        let place = self.place(path).filter(|place| place != path && exists(place))?;
+    pub(super) fn current_path_if_moved(&self, path: &Path) -> Option<PathBuf> {
+        let place = self.content_source(path).filter(|place| place != path && exists(place))?;
         (!self.is_backup(&place)).then_some(place)
     }
 
-    /// Returns the current path of the entry that a moved folder would bring to `path` if `path` had
-    /// no place that differs. So the rewind removes this entry, or moves it elsewhere.
-    fn path_in_moved_folder(&self, path: &Path) -> Option<PathBuf> {
+    /// Returns the current path of the entry that a moved folder would bring to `path` if `path`
+    /// had no place that differs. So the rewind removes this entry, or moves it elsewhere.
+    fn displaced_path_in_moved_folder(&self, path: &Path) -> Option<PathBuf> {
         let mut folders = path.ancestors().skip(1);
         let (folder, place) = folders.find_map(|it| Some((it, self.places.get(it)?)))?;
         let place = place.as_ref().filter(|place| !self.is_backup(place))?;
         let found = place.join(path.strip_prefix(folder).ok()?);
-        (found != path && self.place(path).as_ref() != Some(&found)).then_some(found)
+        (found != path && self.content_source(path).as_ref() != Some(&found)).then_some(found)
     }
 
     /// Returns the current path of a file that the rewind changes and moves with its folder.
-    fn path_of_changed_file(&self, path: &Path) -> Option<PathBuf> {
-        let from = self.path_in_moved_folder(path)?;
+    fn path_before_move_and_change(&self, path: &Path) -> Option<PathBuf> {
+        let from = self.displaced_path_in_moved_folder(path)?;
         let is_file = |at: &Path| at.symlink_metadata().is_ok_and(|found| !found.is_dir());
         let is_restored = |place: PathBuf| is_file(&place) && self.exists(&place) && !exists(path);
         let is_replaced = is_file(&from) && !self.exists(&from) && !self.is_moved_away(&from);
-        (is_replaced && self.place(path).is_some_and(is_restored)).then_some(from)
+        (is_replaced && self.content_source(path).is_some_and(is_restored)).then_some(from)
     }
 
     /// Returns the current path of the file whose mode an undo at `path` reverts.
-    fn current_path(&self, path: &Path) -> PathBuf {
-        let place = self.place(path).filter(|place| !self.is_backup(place));
-        place.or_else(|| self.path_in_moved_folder(path)).unwrap_or_else(|| path.to_owned())
+    fn current_path_for_mode_revert(&self, path: &Path) -> PathBuf {
+        let place = self.content_source(path).filter(|place| !self.is_backup(place));
+        place
+            .or_else(|| self.displaced_path_in_moved_folder(path))
+            .unwrap_or_else(|| path.to_owned())
     }
 
     fn is_backup(&self, place: &Path) -> bool {
-        let folder = self.workspace.undo_store().session_folder();
+        let folder = self.workspace.undo_store().session_folder_if_created();
         folder.is_some_and(|folder| place.starts_with(folder))
     }
 
     /// If `path` is a directory that will be replaced or removed, adds all paths in it. Stops when
     /// `paths` exceeds the limit.
-    fn add_paths_in(&self, path: &Path, paths: &mut BTreeSet<PathBuf>) {
-        let place = self.place(path).filter(|place| exists(place));
+    fn add_paths_in_replaced_directory(&self, path: &Path, paths: &mut BTreeSet<PathBuf>) {
+        let place = self.content_source(path).filter(|place| exists(place));
         let is_replaced = place.as_deref().is_none_or(|place| place != path);
         if !is_directory(path) || !is_replaced || self.is_moved_away(path) {
             return;
@@ -379,7 +395,7 @@ impl<'a> Forecast<'a> {
         for name in names {
             let child = path.join(name);
             if paths.len() <= MAX_REWIND_PATHS && paths.insert(child.clone()) {
-                self.add_paths_in(&child, paths);
+                self.add_paths_in_replaced_directory(&child, paths);
             }
         }
     }
@@ -393,22 +409,25 @@ impl<'a> Forecast<'a> {
 
     /// Returns the differences between the current and the future contents of the files. Adds the
     /// hashes of both contents to the fingerprint.
-    pub(super) fn changes(&self, fingerprint: &mut Vec<u8>) -> Result<Vec<FileChange>, ToolError> {
+    pub(super) fn collect_changes_and_fingerprint(
+        &self,
+        fingerprint: &mut Vec<u8>,
+    ) -> Result<Vec<FileChange>, ToolError> {
         let (mut changes, deadline) = (Vec::new(), Instant::now() + MAX_DIFF_TIME);
         let changed_and_moved: BTreeMap<_, _> = self
             .places
             .keys()
-            .filter_map(|path| Some((path, self.path_of_changed_file(path)?)))
+            .filter_map(|path| Some((path, self.path_before_move_and_change(path)?)))
             .collect();
         let changed_before_move: BTreeSet<_> = changed_and_moved.values().collect();
         for path in &self.affected_paths()? {
-            let place = self.place(path);
+            let place = self.content_source(path);
             let from = changed_and_moved.get(path);
-            let now = Content::read(from.unwrap_or(path));
-            let then = place.as_deref().map_or(Content::Missing, Content::read);
+            let now = ComparableContent::read(from.unwrap_or(path));
+            let then = place.as_deref().map_or(ComparableContent::Missing, ComparableContent::read);
             let change = match from {
                 Some(from) => {
-                    let operation = Operation::Move { from: from.clone() };
+                    let operation = FileChangeOperation::Move { from: from.clone() };
                     self.content_change(path, operation, (&now, &then), deadline)
                 }
                 // The change of this file is reported for its new path.
@@ -427,10 +446,11 @@ impl<'a> Forecast<'a> {
 
     /// Returns the paths whose content may change.
     fn affected_paths(&self) -> Result<BTreeSet<PathBuf>, ToolError> {
-        let replaced = self.places.keys().filter_map(|path| self.path_in_moved_folder(path));
+        let replaced =
+            self.places.keys().filter_map(|path| self.displaced_path_in_moved_folder(path));
         let mut paths: BTreeSet<_> = self.places.keys().cloned().chain(replaced).collect();
         for path in paths.clone() {
-            self.add_paths_in(&path, &mut paths);
+            self.add_paths_in_replaced_directory(&path, &mut paths);
         }
         if paths.len() > MAX_REWIND_PATHS {
             let message =
@@ -445,23 +465,25 @@ impl<'a> Forecast<'a> {
         &self,
         path: &Path,
         place: Option<&Path>,
-        contents: (&Content, &Content),
+        contents: (&ComparableContent, &ComparableContent),
         deadline: Instant,
     ) -> Option<FileChange> {
         let change = |operation| self.content_change(path, operation, contents, deadline);
         match contents {
-            (Content::Missing, Content::Missing) => None,
-            (Content::Missing, _) => match place {
+            (ComparableContent::Missing, ComparableContent::Missing) => None,
+            (ComparableContent::Missing, _) => match place {
                 Some(from) if !self.exists(from) => {
-                    Some(FileChange::new(Operation::Move { from: from.to_owned() }, path))
+                    Some(FileChange::new(FileChangeOperation::Move { from: from.to_owned() }, path))
                 }
-                _ => change(Operation::Add),
+                _ => change(FileChangeOperation::Add),
             },
             // A moved path is reported as a change of its new path. A restored file in a removed
             // directory keeps the directory.
-            (_, Content::Missing) if self.is_moved_away(path) || self.exists(path) => None,
-            (_, Content::Missing) => change(Operation::Delete),
-            _ => change(Operation::Modify),
+            (_, ComparableContent::Missing) if self.is_moved_away(path) || self.exists(path) => {
+                None
+            }
+            (_, ComparableContent::Missing) => change(FileChangeOperation::Delete),
+            _ => change(FileChangeOperation::Modify),
         }
     }
 
@@ -469,8 +491,8 @@ impl<'a> Forecast<'a> {
     fn content_change(
         &self,
         path: &Path,
-        operation: Operation,
-        (now, then): (&Content, &Content),
+        operation: FileChangeOperation,
+        (now, then): (&ComparableContent, &ComparableContent),
         deadline: Instant,
     ) -> Option<FileChange> {
         if now == then {
@@ -486,7 +508,7 @@ impl<'a> Forecast<'a> {
 
 /// The content of a path in the form in which contents are compared and shown.
 #[derive(PartialEq)]
-enum Content {
+enum ComparableContent {
     Missing,
     Bytes(Vec<u8>),
     Directory,
@@ -496,7 +518,7 @@ enum Content {
     Unread(u64),
 }
 
-impl Content {
+impl ComparableContent {
     fn read(place: &Path) -> Self {
         let Ok(found) = place.symlink_metadata() else { return Self::Missing };
         if found.is_dir() {
@@ -531,7 +553,7 @@ impl Content {
 }
 
 /// Joins two paths. An empty second path does not add a separator.
-fn join_beneath(folder: &Path, beneath: &Path) -> PathBuf {
+fn join_unless_empty(folder: &Path, beneath: &Path) -> PathBuf {
     if beneath.as_os_str().is_empty() { folder.to_owned() } else { folder.join(beneath) }
 }
 
@@ -548,6 +570,6 @@ fn read_bounded(place: &Path) -> io::Result<Vec<u8>> {
     if !fs::metadata(place)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let bytes = read_to_cap(&fs::File::open(place)?, MAX_WHOLE_FILE_BYTES)?;
+    let bytes = read_all_if_within_limit(&fs::File::open(place)?, MAX_WHOLE_FILE_BYTES)?;
     bytes.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
 }

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use acp_types::{FileChange, Operation, diff};
+use acp_types::{FileChange, FileChangeOperation, diff};
 
 use super::{NoSnapshot, Snapshot, creation_time, repository_states, scan};
 use crate::files::content_hash::ContentHash;
@@ -19,7 +19,7 @@ use crate::files::state::undo_entry::{
     Backup, FileOperation, ModeChange, UndoEntry, UnrecordedCause,
 };
 use crate::files::system::{
-    Dir, EntryMetadata, FileId, FileKind, FileVisibility, link_count, read_to_cap,
+    Dir, EntryMetadata, FileId, FileKind, FileVisibility, link_count, read_all_if_within_limit,
 };
 use crate::files::workspace::Workspace;
 use crate::limits::{
@@ -79,7 +79,7 @@ impl Snapshot {
         let undo_store = workspace.undo_store();
         let mut now = SnapshotEntries::with_capacity(self.entries.len());
         let scanned = scan(workspace, self.time_limit, &|| false, &mut |path, dir, metadata| {
-            let entry = SnapshotEntry::without_copy(dir, &path, metadata);
+            let entry = SnapshotEntry::read_without_copying(dir, &path, metadata);
             now.insert(path, entry);
         });
         if let Err(why) = scanned {
@@ -121,7 +121,7 @@ impl Snapshot {
         let mut operations = [removals, additions, files].concat();
         if has_too_many {
             let backups = operations.iter().filter_map(FileOperation::backup);
-            backups.for_each(|backup| undo_store.remove(backup));
+            backups.for_each(|backup| undo_store.remove_backup(backup));
             operations = unrecorded_roots(UnrecordedCause::TooManyChanges);
             unrecorded = Vec::new();
         }
@@ -135,7 +135,7 @@ impl<'a> Comparison<'a> {
     /// Compares all entries. Returns false if there are too many changes.
     fn compare_all(&mut self) -> bool {
         let snapshot = self.snapshot;
-        self.name_changes_after_others();
+        self.collect_overlapping_changes();
         let is_changed = |(path, before): &(&PathBuf, &SnapshotEntry)| {
             !self.now.get(*path).is_some_and(|now| before.is_surely_same(now))
         };
@@ -144,7 +144,9 @@ impl<'a> Comparison<'a> {
         changed.sort_unstable_by_key(|(path, _)| *path);
         let mut removed: Option<&Path> = None;
         for (path, before) in changed {
-            if removed.is_some_and(|removed| path.starts_with(removed)) || self.is_of_other(path) {
+            if removed.is_some_and(|removed| path.starts_with(removed))
+                || self.is_changed_by_other_call(path)
+            {
                 continue;
             }
             // An entry can be missing in the walk only because it is ignored now.
@@ -167,12 +169,12 @@ impl<'a> Comparison<'a> {
                 return false;
             }
         }
-        self.record_additions()
+        self.record_all_additions()
     }
 
     /// Returns whether another call has changed the path, or has moved or removed a directory above
     /// it.
-    fn is_of_other(&self, path: &Path) -> bool {
+    fn is_changed_by_other_call(&self, path: &Path) -> bool {
         let is_of_other = |above: &Path| {
             let is_changed = |operation: &&FileOperation| {
                 above == path || !matches!(operation, FileOperation::CreatedDirectory(_))
@@ -184,7 +186,7 @@ impl<'a> Comparison<'a> {
 
     /// Names the files that the command has changed after another call had changed them. They
     /// cannot be recorded, because the content between both changes is not known.
-    fn name_changes_after_others(&mut self) {
+    fn collect_overlapping_changes(&mut self) {
         let is_changed = |(path, operation): &(&&Path, &&FileOperation)| match operation {
             FileOperation::Created { hash_after, .. }
             | FileOperation::Replaced { hash_after, .. }
@@ -215,7 +217,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Records all new entries. Returns false if there are too many changes.
-    fn record_additions(&mut self) -> bool {
+    fn record_all_additions(&mut self) -> bool {
         let snapshot = self.snapshot;
         let is_new = |(path, now): &(PathBuf, SnapshotEntry)| {
             let before = snapshot.entries.get(path);
@@ -226,7 +228,9 @@ impl<'a> Comparison<'a> {
         new.sort_unstable_by(|(path, _), (other, _)| path.cmp(other));
         let mut unrecorded: Option<&Path> = None;
         for (path, now) in &new {
-            if unrecorded.is_some_and(|folder| path.starts_with(folder)) || self.is_of_other(path) {
+            if unrecorded.is_some_and(|folder| path.starts_with(folder))
+                || self.is_changed_by_other_call(path)
+            {
                 continue;
             }
             if !self.record_addition(path, now).is_ok_and(|is_recorded| is_recorded) {
@@ -254,13 +258,13 @@ impl<'a> Comparison<'a> {
     fn read_entry(&self, path: &Path) -> io::Result<SnapshotEntry> {
         let dir = self.open_parent(path)?;
         let metadata = dir.entry_metadata(path.file_name().unwrap_or_default())?;
-        Ok(SnapshotEntry::without_copy(&dir, path, metadata))
+        Ok(SnapshotEntry::read_without_copying(&dir, path, metadata))
     }
 
     /// Reads a changed file. Returns `None` if it is too large to be recorded.
     fn read_file(&mut self, dir: &Dir, path: &Path) -> io::Result<Option<(Vec<u8>, Metadata)>> {
         let file = dir.open_file(path.file_name().unwrap_or_default())?;
-        let bytes = read_to_cap(&file, MAX_SNAPSHOT_FILE_BYTES.min(self.room))?;
+        let bytes = read_all_if_within_limit(&file, MAX_SNAPSHOT_FILE_BYTES.min(self.room))?;
         let Some(bytes) = bytes else { return Ok(None) };
         self.room -= bytes.len() as u64;
         Ok(Some((bytes, file.metadata()?)))
@@ -276,7 +280,7 @@ impl<'a> Comparison<'a> {
 
     /// Returns whether the content of an entry is new, or known from the snapshot. An undo removes
     /// or replaces it, so it must not come from elsewhere.
-    fn is_new_or_known_content(&self, dir: &Dir, path: &Path, now: &EntryMetadata) -> bool {
+    fn can_be_discarded_by_undo(&self, dir: &Dir, path: &Path, now: &EntryMetadata) -> bool {
         let known_ids = self.known_ids.get_or_init(|| {
             let is_complete = |entry: &&SnapshotEntry| {
                 !matches!(entry.content, EntryContent::File(None) | EntryContent::Special)
@@ -295,7 +299,7 @@ impl<'a> Comparison<'a> {
             (EntryContent::Link(before_target), EntryContent::Link(target)) => {
                 if before_target != target {
                     self.record_removal(path, before);
-                    self.record_link(path, target);
+                    self.record_created_link(path, target);
                 }
                 return;
             }
@@ -335,7 +339,7 @@ impl<'a> Comparison<'a> {
         let is_replaced = before.metadata.file_id != now.file_id;
         // An undo writes to all names of a file that has several.
         let has_other_names = is_replaced && link_count(&metadata) > 1;
-        if has_other_names || is_replaced && !self.is_new_or_known_content(&dir, path, now) {
+        if has_other_names || is_replaced && !self.can_be_discarded_by_undo(&dir, path, now) {
             return Ok(false);
         }
         let is_repeated = !is_replaced && !self.recorded_ids.insert(now.file_id);
@@ -363,7 +367,7 @@ impl<'a> Comparison<'a> {
     fn record_removal(&mut self, path: &Path, before: &SnapshotEntry) {
         let mut lost = Vec::new();
         let store = self.workspace.undo_store();
-        let built = store.build_backup(restored_mode(before), |dir, name| {
+        let built = store.build_backup_of_removed_entry(restored_mode(before), |dir, name| {
             self.build_copy(path, before, dir, name, &mut lost)
         });
         match built {
@@ -434,14 +438,14 @@ impl<'a> Comparison<'a> {
     /// Records a new entry. Returns false if the entry is not recorded.
     fn record_addition(&mut self, path: &Path, now: &SnapshotEntry) -> io::Result<bool> {
         let dir = self.open_parent(path)?;
-        if !(self.may_record)(path) || !self.is_new_or_known_content(&dir, path, &now.metadata) {
+        if !(self.may_record)(path) || !self.can_be_discarded_by_undo(&dir, path, &now.metadata) {
             return Ok(false);
         }
         match &now.content {
             EntryContent::Directory => {
                 self.additions.push(FileOperation::CreatedDirectory(path.to_owned()));
             }
-            EntryContent::Link(target) => self.record_link(path, target),
+            EntryContent::Link(target) => self.record_created_link(path, target),
             EntryContent::File(_) => {
                 let Some((bytes, _)) = self.read_file(&dir, path)? else { return Ok(false) };
                 let hash_after = ContentHash::of_bytes(&bytes);
@@ -452,7 +456,7 @@ impl<'a> Comparison<'a> {
         Ok(true)
     }
 
-    fn record_link(&mut self, path: &Path, target: &OsStr) {
+    fn record_created_link(&mut self, path: &Path, target: &OsStr) {
         let hash_after = ContentHash::of_bytes(target.as_encoded_bytes());
         self.additions.push(FileOperation::CreatedLink { path: path.to_owned(), hash_after });
     }
@@ -491,9 +495,13 @@ impl RecordedChanges {
         self.operations.iter().filter_map(move |recorded| {
             let path = recorded.affected_path();
             let (operation, backup) = match recorded {
-                FileOperation::Created { .. } => (Operation::Add, None),
-                FileOperation::Replaced { backup, .. } => (Operation::Modify, Some(backup)),
-                FileOperation::Deleted { backup, .. } => (Operation::Delete, Some(backup)),
+                FileOperation::Created { .. } => (FileChangeOperation::Add, None),
+                FileOperation::Replaced { backup, .. } => {
+                    (FileChangeOperation::Modify, Some(backup))
+                }
+                FileOperation::Deleted { backup, .. } => {
+                    (FileChangeOperation::Delete, Some(backup))
+                }
                 _ => return None,
             };
             let old = |backup: &Backup| {
@@ -502,14 +510,15 @@ impl RecordedChanges {
                 is_file.then(|| workspace.undo_store().read(backup).ok())?
             };
             let new = || {
-                let file = workspace.open_existing_file(path)?;
-                read_to_cap(&file, MAX_SNAPSHOT_FILE_BYTES).ok()?
+                let file = workspace.open_read_if_exists(path)?;
+                read_all_if_within_limit(&file, MAX_SNAPSHOT_FILE_BYTES).ok()?
             };
             let text = |bytes: Option<Vec<u8>>| {
                 let text = DecodedText::decode("", bytes?).ok()?.into_string();
                 show(path, text)
             };
-            let (before, after) = (backup.map(old), (operation != Operation::Delete).then(new));
+            let (before, after) =
+                (backup.map(old), (operation != FileChangeOperation::Delete).then(new));
             if before.is_some() && before == after {
                 // Only the mode has changed.
                 return None;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_types::Operation;
+use acp_types::FileChangeOperation;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ fn record(snapshot: &Snapshot, test: &TestWorkspace) -> RecordedChanges {
 
 /// Undoes the last change. Returns the paths that it skips.
 fn undo(test: &TestWorkspace) -> Vec<PathBuf> {
-    let plan = UndoPlan::for_last_change(&test.workspace).unwrap();
+    let plan = UndoPlan::for_last_session_change(&test.workspace).unwrap();
     let skipped = plan.skipped().map(|skipped| skipped.path.clone()).collect();
     plan.run(&test.workspace).unwrap();
     skipped
@@ -123,7 +123,7 @@ fn check(states: &[Tree], replaces: bool) {
         change(test.workspace.cwd(), &old, new, replaces);
         let recorded = record(&snapshot, &test);
         assert_eq!(names(&recorded.unrecorded, &test), Vec::<String>::new());
-        assert_eq!(read(&test), trees::expected(&old, new));
+        assert_eq!(read(&test), trees::expected_tree_after_changes(&old, new));
         let is_changed = read(&test) != old;
         assert_eq!(recorded.paths().count() > 0, is_changed, "{old:?} -> {new:?}");
         if is_changed {
@@ -178,18 +178,18 @@ proptest! {
 fn a_rewind_undoes_the_changes_of_commands_and_edits() {
     let test = workspace_with(&tree([("a", file("one", 0o644)), ("b", file("b", 0o644))]));
     let before = read(&test);
-    test.workspace.begin_prompt(1);
+    test.workspace.set_prompt_number(1);
     let snapshot = take(&test);
     fs::write(test.path("a"), "two").unwrap();
     fs::rename(test.path("b"), test.path("c")).unwrap();
     record(&snapshot, &test);
-    test.workspace.begin_prompt(2);
+    test.workspace.set_prompt_number(2);
     let at = test.resolve("a");
     let two = crate::files::write::PreImage::Bytes(b"two".to_vec());
-    crate::files::write::atomic_write(&test.workspace, &at, b"three", &two).unwrap();
+    crate::files::write::atomic_write_if_unchanged(&test.workspace, &at, b"three", &two).unwrap();
     let plan = |prompt| RewindPlan::before_prompt(&test.workspace, prompt).unwrap();
     // Another program may have made a part of a command's changes.
-    let kept = test.workspace.undo_store().session_folder();
+    let kept = test.workspace.undo_store().session_folder_if_created();
     assert_eq!(plan(2).folder_of_replaced_files(&test.workspace), None);
     assert_eq!(plan(1).folder_of_replaced_files(&test.workspace), kept);
     plan(1).run(&test.workspace).unwrap();
@@ -199,7 +199,7 @@ fn a_rewind_undoes_the_changes_of_commands_and_edits() {
 #[test]
 fn a_rewind_that_changes_no_file_of_a_command_keeps_none() {
     let test = workspace_with(&tree([("a", file("one", 0o644))]));
-    test.workspace.begin_prompt(1);
+    test.workspace.set_prompt_number(1);
     let snapshot = take(&test);
     fs::write(test.path("a"), "two").unwrap();
     record(&snapshot, &test);
@@ -242,9 +242,9 @@ fn changes_are_shown_as_diffs() {
         changes
     };
     let expected = [
-        (Operation::Modify, "a".to_owned(), "one\ntwo\n".to_owned()),
-        (Operation::Delete, "b".to_owned(), "b\n".to_owned()),
-        (Operation::Add, "c".to_owned(), "b\n".to_owned()),
+        (FileChangeOperation::Modify, "a".to_owned(), "one\ntwo\n".to_owned()),
+        (FileChangeOperation::Delete, "b".to_owned(), "b\n".to_owned()),
+        (FileChangeOperation::Add, "c".to_owned(), "b\n".to_owned()),
     ];
     assert_eq!(shown(true), expected);
     assert!(shown(false).iter().all(|(.., text)| text.is_empty()));
@@ -439,7 +439,7 @@ fn an_undo_keeps_what_it_removes_and_replaces() {
     fs::write(test.path("new"), "by the user, too").unwrap();
     record(&snapshot, &test);
     undo(&test);
-    let folder = test.workspace.undo_store().session_folder().unwrap();
+    let folder = test.workspace.undo_store().session_folder_if_created().unwrap();
     let kept = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut kept: Vec<_> = kept.filter_map(|path| fs::read_to_string(path).ok()).collect();
     kept.retain(|text| text.starts_with("by the user"));
@@ -456,9 +456,9 @@ fn an_undo_that_cannot_keep_a_file_changes_nothing() {
         fs::write(test.path("new"), "new").unwrap();
         record(&snapshot, &test);
         let changed = read(&test);
-        let folder = test.workspace.undo_store().session_folder().unwrap();
+        let folder = test.workspace.undo_store().session_folder_if_created().unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o500)).unwrap();
-        let plan = UndoPlan::for_last_change(&test.workspace).unwrap();
+        let plan = UndoPlan::for_last_session_change(&test.workspace).unwrap();
         let error = plan.run(&test.workspace).unwrap_err();
         fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
         assert_eq!(error.code(), Some(ErrorCode::Io), "{error}");
@@ -497,7 +497,7 @@ fn removed_folders_and_links_are_restored_across_file_systems() {
         let changed = read(&test);
         if fails {
             // One folder cannot be restored after the other folder and the link were restored.
-            let plan = UndoPlan::for_last_change(&test.workspace).unwrap();
+            let plan = UndoPlan::for_last_session_change(&test.workspace).unwrap();
             fs::write(test.path("another"), "in the way").unwrap();
             plan.run(&test.workspace).unwrap_err();
             fs::remove_file(test.path("another")).unwrap();
@@ -666,7 +666,7 @@ fn what_cannot_be_restored_is_named() {
 #[test]
 fn too_many_changes_are_named_by_a_rewind() {
     let test = workspace_with(&tree([("a", file("a", 0o644))]));
-    test.workspace.begin_prompt(1);
+    test.workspace.set_prompt_number(1);
     let snapshot = take(&test);
     fs::write(test.path("a"), "changed").unwrap();
     (0..=MAX_RECORDED_CHANGES).for_each(|it| test.write(&it.to_string(), ""));
@@ -698,10 +698,10 @@ fn a_project_with_too_many_entries_has_no_snapshots() {
     let refused = |is_repeated| move |why| why == NoSnapshot::TooLarge { is_repeated };
     assert!(taken().is_err_and(refused(false)));
     assert!(taken().is_err_and(refused(true)));
-    test.workspace.begin_prompt(2);
+    test.workspace.set_prompt_number(2);
     assert!(taken().is_err_and(refused(false)));
     fs::remove_dir_all(test.path("folder")).unwrap();
-    test.workspace.begin_prompt(3);
+    test.workspace.set_prompt_number(3);
     assert!(taken().is_ok());
 }
 

@@ -23,7 +23,7 @@ pub(super) fn copy_entry(from: &Dir, name: &OsStr, to: &Dir, as_name: &OsStr) ->
         FileKind::Directory => {
             to.create_dir(as_name)?;
             let (source, copy) = (from.open_dir(name)?, to.open_dir(as_name)?);
-            let copied = all_entries(&source)?
+            let copied = list_dir_entries_sorted(&source)?
                 .iter()
                 .map(|entry| copy_entry(&source, &entry.name, &copy, &entry.name))
                 .sum::<io::Result<u64>>()?;
@@ -50,7 +50,7 @@ pub(super) fn is_same_content(
         return Ok(hash == EntryFingerprint::compute(other_dir, other_name)?.hash);
     }
     let (dir, other_dir) = (dir.open_dir(name)?, other_dir.open_dir(other_name)?);
-    let (entries, others) = (all_entries(&dir)?, all_entries(&other_dir)?);
+    let (entries, others) = (list_dir_entries_sorted(&dir)?, list_dir_entries_sorted(&other_dir)?);
     if entries != others {
         return Ok(false);
     }
@@ -63,7 +63,7 @@ pub(super) fn is_same_content(
 }
 
 /// Returns all entries of a directory, sorted by name.
-fn all_entries(dir: &Dir) -> io::Result<Vec<DirectoryEntry>> {
+fn list_dir_entries_sorted(dir: &Dir) -> io::Result<Vec<DirectoryEntry>> {
     let (mut entries, has_more) = dir.entries(MAX_DIRECTORY_ENTRIES)?;
     entries.sort_by(|one, other| one.name.cmp(&other.name));
     if has_more { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(entries) }

@@ -30,7 +30,7 @@ pub(crate) use self::replay::{recover_unlocked_journals, remove_tree};
 
 /// The journal of one call. Dropping the journal removes its file.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct RollbackJournal {
     pub(in crate::files) path: PathBuf,
     file: File,
     bytes: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Journal {
 #[derive(Debug, Serialize, Deserialize)]
 enum JournalRecord {
     /// The files that the call will create.
-    Begin(Vec<JournalFile>),
+    Begin(Vec<JournaledFile>),
     /// The id of the boot in which the call runs. In a later boot, the call is not reverted.
     Boot(String),
     /// All temporary files are written. After this record, the files are moved into place.
@@ -54,7 +54,7 @@ enum JournalRecord {
 
 /// A file and its temporary file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::files) struct JournalFile {
+pub(in crate::files) struct JournaledFile {
     /// The path of the directory; it may be invalid UTF-8.
     pub(in crate::files) dir: OsString,
     pub(in crate::files) name: OsString,
@@ -123,9 +123,9 @@ impl JournalEntryKind {
     }
 }
 
-impl Journal {
+impl RollbackJournal {
     /// Begins a journal in a folder. A missing folder is created.
-    pub(in crate::files) fn begin(folder: &Path, names: Vec<JournalFile>) -> io::Result<Self> {
+    pub(in crate::files) fn begin(folder: &Path, names: Vec<JournaledFile>) -> io::Result<Self> {
         #[cfg(all(test, unix))]
         simulated_file_system::before_change()?;
         create_private_folder(folder)?;
@@ -139,7 +139,7 @@ impl Journal {
             if link_count(&file.metadata()?) > 0 {
                 let mut journal =
                     Self { path, file, bytes: 0, is_bound_to_boot: false, is_kept_on_drop: false };
-                journal.write(&JournalRecord::Begin(names))?;
+                journal.append_record(&JournalRecord::Begin(names))?;
                 return Ok(journal);
             }
         }
@@ -155,7 +155,7 @@ impl Journal {
     ) -> io::Result<Self> {
         let [name, temporary] = [name, temporary].map(OsStr::to_owned);
         let (dir, made) = (dir.into(), Vec::new());
-        let names = JournalFile { dir, name, temporary, made, copies: None };
+        let names = JournaledFile { dir, name, temporary, made, copies: None };
         let mut journal = Self::begin(folder, vec![names])?;
         let aside = PlannedWrite::new(JournalWriteKind::Aside, (0, 0), None, [0; 32]);
         journal.write_ready(vec![aside])?;
@@ -163,14 +163,14 @@ impl Journal {
     }
 
     pub(in crate::files) fn write_ready(&mut self, prepared: Vec<PlannedWrite>) -> io::Result<()> {
-        self.write(&JournalRecord::Ready(prepared))
+        self.append_record(&JournalRecord::Ready(prepared))
     }
 
     /// Binds the journal to this boot of the system, unless the system has no boot id. A restart
     /// of the system then ends the call as it is, so each of its files must be complete.
     pub(in crate::files) fn bind_to_boot(&mut self) -> io::Result<()> {
         let Some(boot) = boot_id() else { return Ok(()) };
-        self.write(&JournalRecord::Boot(boot.to_owned()))?;
+        self.append_record(&JournalRecord::Boot(boot.to_owned()))?;
         self.is_bound_to_boot = true;
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Journal {
     /// any more. Once the record is written, an error is ignored, because the call cannot be
     /// reverted any more.
     pub(crate) fn write_done(&mut self, durability: Durability) -> io::Result<()> {
-        self.write(&JournalRecord::Done)?;
+        self.append_record(&JournalRecord::Done)?;
         if !self.is_bound_to_boot {
             drop(self.sync(durability));
         }
@@ -202,7 +202,7 @@ impl Journal {
         self.is_kept_on_drop = true;
     }
 
-    fn write(&mut self, line: &JournalRecord) -> io::Result<()> {
+    fn append_record(&mut self, line: &JournalRecord) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         self.bytes += text.len() as u64;
@@ -215,7 +215,7 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
+impl Drop for RollbackJournal {
     fn drop(&mut self) {
         #[cfg(all(test, unix))]
         if simulated_file_system::before_change().is_err() {
@@ -229,11 +229,11 @@ impl Drop for Journal {
 
 /// Returns a unique name for a temporary file.
 pub(crate) fn unique_temporary_name() -> OsString {
-    temporary_name(next_call_number(), 0)
+    temporary_name(random_call_number(), 0)
 }
 
 /// Returns a unique number for a call.
-pub(in crate::files) fn next_call_number() -> u64 {
+pub(in crate::files) fn random_call_number() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
@@ -251,7 +251,7 @@ pub(in crate::files) fn old_file_name(temporary: &OsStr) -> OsString {
 
 /// Returns the name of the file that holds the new content of a file that is written in place. The
 /// copy of the old content is in the same directory.
-pub(in crate::files) fn in_place_copy_name(temporary: &OsStr) -> OsString {
+pub(in crate::files) fn in_place_new_content_name(temporary: &OsStr) -> OsString {
     let mut name = temporary.to_owned();
     name.push("-new");
     name

@@ -45,7 +45,7 @@ impl<Reader> Default for OutputStore<Reader> {
 
 /// Whether the content of an output file can be produced again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OutputReplaceability {
+pub(crate) enum OutputReproducibility {
     /// Content that is stored in no other place, e.g. the output of a command.
     Irreplaceable,
     /// Content that the same tool call would return again. Such content is removed before any
@@ -59,7 +59,7 @@ struct SessionOutputFolder {
     dir: Dir,
     path: PathBuf,
     /// The names of the files, the oldest first.
-    names: VecDeque<(OsString, OutputReplaceability)>,
+    names: VecDeque<(OsString, OutputReproducibility)>,
     count: u64,
     /// The total size of this session's outputs in bytes at the last sweep of the state folder.
     bytes_at_last_sweep: u64,
@@ -82,13 +82,13 @@ impl<Reader> OutputStore<Reader> {
     /// Creates a file that only its owner can read. Returns `None` if no outputs are kept.
     pub(crate) fn create_output_file(
         &self,
-        kind: OutputReplaceability,
+        kind: OutputReproducibility,
     ) -> io::Result<Option<(File, PathBuf)>> {
         if self.folder.is_none() {
             return Ok(None);
         }
         let mut locked = lock(&self.store);
-        let Some(store) = self.open_store(&mut locked)? else { return Ok(None) };
+        let Some(store) = self.session_folder_or_create(&mut locked)? else { return Ok(None) };
         let mut room = MAX_OUTPUT_FILES_BYTES;
         if let Some(path) = store.path_if_sweep_due() {
             // Release the lock during the sweep, which is slow, so that other threads and async
@@ -104,7 +104,7 @@ impl<Reader> OutputStore<Reader> {
     }
 
     /// Opens the folder of the session and its reader, or creates them.
-    fn open_store<'a>(
+    fn session_folder_or_create<'a>(
         &self,
         store: &'a mut Option<SessionOutputFolder>,
     ) -> io::Result<Option<&'a mut SessionOutputFolder>> {
@@ -120,12 +120,12 @@ impl<Reader> OutputStore<Reader> {
 
     /// Returns the folder with the outputs of this session. Returns `None` if the session has no
     /// outputs.
-    pub(crate) fn session_folder(&self) -> Option<&Path> {
+    pub(crate) fn session_folder_if_created(&self) -> Option<&Path> {
         self.reader.get().map(|(path, _)| path.as_path())
     }
 
     /// Removes an output of this session by its URI.
-    pub(crate) fn remove(&self, of: &str) {
+    pub(crate) fn remove_by_uri(&self, of: &str) {
         let mut store = lock(&self.store);
         let Some(SessionOutputFolder { names, path, .. }) = &mut *store else { return };
         if let Some(at) = names.iter().position(|(name, _)| file_uri(&path.join(name)) == of)
@@ -141,11 +141,11 @@ impl<Reader> OutputStore<Reader> {
         if self.reader.get().is_none()
             && let (Some((folder, _)), Some(session)) = (&self.folder, &self.session)
             && Path::new(path).starts_with(folder)
-            && session_folder::exists(folder, session)
+            && session_folder::has_session_folder(folder, session)
         {
             // The path may be an output of an earlier process of this session, so open the outputs.
             // If this fails, the path is treated like any other path.
-            drop(self.open_store(&mut lock(&self.store)));
+            drop(self.session_folder_or_create(&mut lock(&self.store)));
         }
         let (folder, reader) = self.reader.get()?;
         Path::new(path).starts_with(folder).then_some(reader)
@@ -172,19 +172,21 @@ impl SessionOutputFolder {
         let count = names.last().map_or(0, |(number, _)| *number);
         let names = names
             .into_iter()
-            .map(|(_, name)| (name, OutputReplaceability::Irreplaceable))
+            .map(|(_, name)| (name, OutputReproducibility::Irreplaceable))
             .collect();
         Ok(Self { dir, path, names, count, bytes_at_last_sweep: 0, _held: held })
     }
 
     fn create_file_evicting_oldest(
         &mut self,
-        kind: OutputReplaceability,
+        kind: OutputReproducibility,
         room: u64,
     ) -> io::Result<(File, PathBuf)> {
         while self.names.len() >= MAX_OUTPUT_FILES || self.total_bytes() > room {
-            let result =
-                self.names.iter().position(|(_, kind)| *kind == OutputReplaceability::Reproducible);
+            let result = self
+                .names
+                .iter()
+                .position(|(_, kind)| *kind == OutputReproducibility::Reproducible);
             let Some((oldest, _)) = self.names.remove(result.unwrap_or(0)) else { break };
             // A missing file is not an error. A command that still writes to the removed file
             // continues.
@@ -230,7 +232,7 @@ mod tests {
 
     use acp_types::path::file_uri;
 
-    use super::{OutputReplaceability, OutputStore};
+    use super::{OutputReproducibility, OutputStore};
     use crate::files::read::read_excerpt;
     use crate::files::state::session_folder;
     use crate::files::state::{OUTPUT_FOLDER, UNDO_FOLDER};
@@ -249,7 +251,7 @@ mod tests {
             Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap().with_state_folder(&state));
         let (mut file, path) = workspace
             .outputs()
-            .create_output_file(OutputReplaceability::Irreplaceable)
+            .create_output_file(OutputReproducibility::Irreplaceable)
             .unwrap()
             .unwrap();
         writeln!(file, "one\ntwo\nthree").unwrap();
@@ -262,7 +264,8 @@ mod tests {
         }
         let given = path.to_str().unwrap();
         let window =
-            read_excerpt(&workspace.workspace_for_reading(given), given, Some(2), Some(1)).unwrap();
+            read_excerpt(&workspace.output_workspace_or_self(given), given, Some(2), Some(1))
+                .unwrap();
         assert_eq!((window.text.as_str(), window.total_lines), ("two\n", Some(3)));
         // The reader accepts no other files of the state folder. Tools that write cannot access the
         // output itself.
@@ -271,7 +274,8 @@ mod tests {
         let beside = format!("{given}/../../../keys");
         for wrong in [keys.to_str().unwrap(), &beside] {
             assert!(
-                read_excerpt(&workspace.workspace_for_reading(wrong), wrong, None, None).is_err(),
+                read_excerpt(&workspace.output_workspace_or_self(wrong), wrong, None, None)
+                    .is_err(),
                 "{wrong}"
             );
         }
@@ -280,7 +284,9 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(&keys, &path).unwrap();
-        assert!(read_excerpt(&workspace.workspace_for_reading(given), given, None, None).is_err());
+        assert!(
+            read_excerpt(&workspace.output_workspace_or_self(given), given, None, None).is_err()
+        );
         assert_eq!(std::fs::read_to_string(keys).unwrap(), "secret");
     }
 
@@ -296,7 +302,7 @@ mod tests {
             Arc::new(Workspace::new(root, Vec::new()).unwrap().with_state_folder(&state));
         let (_, path) = workspace
             .outputs()
-            .create_output_file(OutputReplaceability::Irreplaceable)
+            .create_output_file(OutputReproducibility::Irreplaceable)
             .unwrap()
             .unwrap();
         // Replaces the folder before any file in it was read.
@@ -306,7 +312,9 @@ mod tests {
         std::fs::write(outputs.join("id"), "secret").unwrap();
         let given = outputs.join("id");
         let given = given.to_str().unwrap();
-        assert!(read_excerpt(&workspace.workspace_for_reading(given), given, None, None).is_err());
+        assert!(
+            read_excerpt(&workspace.output_workspace_or_self(given), given, None, None).is_err()
+        );
     }
 
     #[test]
@@ -319,7 +327,7 @@ mod tests {
         std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
         let paths: Vec<_> = (0..=MAX_OUTPUT_FILES)
             .map(|_| {
-                outputs.create_output_file(OutputReplaceability::Irreplaceable).unwrap().unwrap().1
+                outputs.create_output_file(OutputReproducibility::Irreplaceable).unwrap().unwrap().1
             })
             .collect();
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -335,11 +343,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));
         let make = |kind| outputs.create_output_file(kind).unwrap().unwrap().1;
-        let output = make(OutputReplaceability::Irreplaceable);
+        let output = make(OutputReproducibility::Irreplaceable);
         let results: Vec<_> =
-            (0..MAX_OUTPUT_FILES).map(|_| make(OutputReplaceability::Reproducible)).collect();
+            (0..MAX_OUTPUT_FILES).map(|_| make(OutputReproducibility::Reproducible)).collect();
         assert!(output.exists() && !results[0].exists() && results[1].exists());
-        make(OutputReplaceability::Irreplaceable);
+        make(OutputReproducibility::Irreplaceable);
         assert!(output.exists() && !results[1].exists() && results[2].exists());
     }
 
@@ -358,7 +366,7 @@ mod tests {
             let paths: Vec<_> = (0..3)
                 .map(|_| {
                     let (file, path) = outputs
-                        .create_output_file(OutputReplaceability::Irreplaceable)
+                        .create_output_file(OutputReproducibility::Irreplaceable)
                         .unwrap()
                         .unwrap();
                     file.set_len(STATE_SWEEP_INTERVAL_BYTES).unwrap();

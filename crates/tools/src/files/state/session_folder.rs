@@ -75,7 +75,7 @@ pub(crate) fn session_folder_name<'a>(
 }
 
 /// Returns whether a session with this name has a folder.
-pub(crate) fn exists(folder: &Path, session: &str) -> bool {
+pub(crate) fn has_session_folder(folder: &Path, session: &str) -> bool {
     let path = folder.join(format!("{SESSION}{session}"));
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
@@ -140,7 +140,7 @@ fn sweep_with_file_limit(state: &Path, bound: u64, files: u64) -> u64 {
     let mut total = stored.iter().map(|stored| stored.bytes).sum();
     for one in stored {
         let is_surplus = one.is_session && total > bound;
-        if (one.is_old || is_surplus) && remove_unlocked(&one.path, one.is_old) {
+        if (one.is_old || is_surplus) && remove_if_unlocked(&one.path, one.is_old) {
             total -= one.bytes;
         }
     }
@@ -157,7 +157,7 @@ pub(crate) fn sweep_and_count_surplus_bytes(session: &Path) -> u64 {
 /// Lists the folders with the undo data and with the outputs of all sessions. Returns the time of
 /// the last change and the size in bytes of each folder.
 #[must_use]
-pub fn list_session_files(state: &Path) -> Vec<(SystemTime, u64)> {
+pub fn session_folder_times_and_sizes(state: &Path) -> Vec<(SystemTime, u64)> {
     list_session_folders(state).map(|stored| (stored.modified, stored.bytes)).collect()
 }
 
@@ -165,7 +165,7 @@ pub fn list_session_files(state: &Path) -> Vec<(SystemTime, u64)> {
 /// a process has open are not removed. Returns the number of removed bytes.
 pub fn remove_session_files_before(state: &Path, oldest: SystemTime) -> u64 {
     let old = list_session_folders(state).filter(|stored| stored.modified < oldest);
-    old.filter(|stored| remove_unlocked(&stored.path, false)).map(|stored| stored.bytes).sum()
+    old.filter(|stored| remove_if_unlocked(&stored.path, false)).map(|stored| stored.bytes).sum()
 }
 
 /// Removes the undo data and the outputs of a session for all of its project folders. Folders that
@@ -176,7 +176,7 @@ pub fn remove_files_of_session(state: &Path, session: &str) {
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     for path in paths.filter(|path| has_file_name_prefix(path, &beginning)) {
-        remove_unlocked(&path, false);
+        remove_if_unlocked(&path, false);
     }
 }
 
@@ -215,7 +215,7 @@ fn tree_bytes(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize
 }
 
 /// Removes an entry that is not locked, and holds the lock of the entry during the removal.
-fn remove_unlocked(path: &Path, is_old: bool) -> bool {
+fn remove_if_unlocked(path: &Path, is_old: bool) -> bool {
     let Ok(held) = File::open(path) else { return false };
     let is_free = match held.try_lock() {
         Ok(()) => true,
@@ -330,7 +330,7 @@ mod tests {
             session(state.path(), OUTPUT_FOLDER, 40, days(1)),
         ];
         let paths = made.each_ref().map(|(path, _)| path.clone());
-        let mut bytes = list_session_files(state.path());
+        let mut bytes = session_folder_times_and_sizes(state.path());
         bytes.sort_by_key(|(modified, bytes)| (*modified, *bytes));
         let ages = bytes.iter().map(|(modified, _)| now.duration_since(*modified).unwrap());
         assert!(ages.is_sorted_by(|older, newer| older >= newer));

@@ -73,12 +73,12 @@ impl SnapshotStore {
     }
 
     /// Returns whether the project folders had too many entries before, in the same prompt.
-    pub(in crate::files) fn is_too_large_in(&self, prompt: u32) -> bool {
+    pub(in crate::files) fn is_too_large_in_prompt(&self, prompt: u32) -> bool {
         lock(&self.last).too_large_in == Some(prompt)
     }
 
     /// Records that the project folders have too many entries, and removes all copies.
-    pub(in crate::files) fn set_too_large_in(&self, prompt: u32) {
+    pub(in crate::files) fn set_too_large_in_prompt(&self, prompt: u32) {
         *lock(&self.last) = LastSnapshot { too_large_in: Some(prompt), ..LastSnapshot::default() };
     }
 
@@ -100,7 +100,7 @@ impl SnapshotStore {
     }
 
     /// Sets the entries of the last snapshot, unless other copies are in use by now.
-    pub(in crate::files) fn set_last(
+    pub(in crate::files) fn set_last_if_copies_current(
         &self,
         entries: Arc<SnapshotEntries>,
         copies: &Arc<ContentCopies>,
@@ -130,7 +130,7 @@ impl LastSnapshot {
 impl SnapshotEntry {
     /// Reads an entry. Copies the content of a file if `earlier` has no copy of it. `started` is
     /// the time before the snapshot.
-    pub(in crate::files) fn read(
+    pub(in crate::files) fn read_and_copy_content(
         dir: &Dir,
         path: &Path,
         metadata: EntryMetadata,
@@ -138,7 +138,7 @@ impl SnapshotEntry {
         copies: &ContentCopies,
         started: i128,
     ) -> Self {
-        let mut entry = Self::without_copy(dir, path, metadata);
+        let mut entry = Self::read_without_copying(dir, path, metadata);
         if let EntryContent::File(copy) = &mut entry.content {
             *copy = match earlier {
                 Some(Self { metadata: before, content: EntryContent::File(Some(copy)) })
@@ -172,7 +172,11 @@ impl SnapshotEntry {
     }
 
     /// Reads an entry without the content of a file.
-    pub(in crate::files) fn without_copy(dir: &Dir, path: &Path, metadata: EntryMetadata) -> Self {
+    pub(in crate::files) fn read_without_copying(
+        dir: &Dir,
+        path: &Path,
+        metadata: EntryMetadata,
+    ) -> Self {
         let content = match metadata.kind {
             FileKind::Directory => EntryContent::Directory,
             FileKind::File => EntryContent::File(None),

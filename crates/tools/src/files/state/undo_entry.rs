@@ -98,8 +98,8 @@ pub(crate) enum MovedEntry {
 pub(crate) enum UnrecordedCause {
     /// The command changed too many files and folders.
     TooManyChanges,
-    /// The project folders could not be read after the command, e.g. because they contained too many
-    /// files and folders.
+    /// The project folders could not be read after the command, e.g. because they contained too
+    /// many files and folders.
     UnreadFolders,
 }
 
@@ -177,7 +177,7 @@ impl FileOperation {
     }
 
     /// Returns whether the operation left a file or link, which an undo removes or replaces.
-    pub(in crate::files) fn left_content(&self) -> bool {
+    pub(in crate::files) fn has_left_file_or_link(&self) -> bool {
         matches!(self, Self::Created { .. } | Self::CreatedLink { .. } | Self::Replaced { .. })
     }
 

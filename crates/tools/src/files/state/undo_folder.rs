@@ -46,7 +46,7 @@ impl SessionUndoFolder {
                 Ok(Some(mode))
             }
             Err(error) => Err(error),
-            Ok(()) => Ok(self.dir.restrict_to_owner(backup).ok().flatten()),
+            Ok(()) => Ok(self.dir.restrict_file_to_owner(backup).ok().flatten()),
         }
     }
 
@@ -58,7 +58,7 @@ impl SessionUndoFolder {
     }
 
     /// Removes a backup.
-    pub(super) fn remove(&self, name: &OsStr) {
+    pub(super) fn remove_backup(&self, name: &OsStr) {
         let path = self.path.join(name);
         // A backup that cannot be removed now is removed later, together with the folder.
         drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));

@@ -101,7 +101,7 @@ impl LostChanges {
 
     /// Returns the lost operations that concern a rewind to this prompt, and whether an undo has
     /// skipped them.
-    pub(super) fn operations_for(
+    pub(super) fn operations_for_rewind_to(
         &self,
         prompt: u32,
     ) -> impl Iterator<Item = (&FileOperation, bool)> {
@@ -111,7 +111,7 @@ impl LostChanges {
 
     /// Removes a prompt and all later prompts, after a rewind to this prompt. Lost changes that
     /// also concern rewinds to earlier prompts are kept for these prompts.
-    pub(super) fn forget_since(&mut self, prompt: u32) {
+    pub(super) fn forget_prompts_since(&mut self, prompt: u32) {
         let last = prompt.saturating_sub(1);
         for LostChange { prompts, .. } in &mut self.0 {
             *prompts = *prompts.start()..=last.min(*prompts.end());
@@ -177,7 +177,7 @@ impl LoggedEntries {
                         logged.lost.add_dropped(&entry);
                     }
                 }
-                UndoLogLine::Rewound { prompt } => logged.lost.forget_since(prompt),
+                UndoLogLine::Rewound { prompt } => logged.lost.forget_prompts_since(prompt),
             }
         }
         Self { entries: entries.into_iter().collect(), ..logged }
@@ -288,11 +288,11 @@ mod tests {
         assert_eq!((logged.last_number, logged.last_backup, logged.first_prompt), (4, 7, Some(1)));
         // The entry of prompt 4 was dropped: its nine paths are lost for rewinds to prompts 1 to
         // 4. The entry of prompt 2 was undone in prompt 3, except for three operations. The four
-        // paths of these three operations are lost for rewinds to prompts 1 and 2. The five paths of
-        // the undone operations are lost for a rewind to prompt 3.
+        // paths of these three operations are lost for rewinds to prompts 1 and 2. The five paths
+        // of the undone operations are lost for a rewind to prompt 3.
         let lost = |logged: &LoggedEntries| {
             [1, 2, 3, 4, 5].map(|prompt| {
-                let lost = logged.lost.operations_for(prompt);
+                let lost = logged.lost.operations_for_rewind_to(prompt);
                 lost.flat_map(|(operation, _)| operation.paths()).count()
             })
         };

@@ -82,7 +82,7 @@ impl UndoStore {
     }
 
     /// Returns the number of entries that were added so far.
-    pub(crate) fn entry_count(&self) -> u64 {
+    pub(crate) fn added_entry_count(&self) -> u64 {
         self.lock_loaded().entry_count
     }
 
@@ -148,7 +148,7 @@ impl UndoStore {
     pub(crate) fn copy_in(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Backup>> {
         self.create_backup_with(|store, backup_name| {
             let bytes = copy_entry(dir, name, &store.dir, &backup_name)?;
-            let mode = store.dir.restrict_to_owner(&backup_name).ok().flatten();
+            let mode = store.dir.restrict_file_to_owner(&backup_name).ok().flatten();
             Ok(Backup { name: backup_name, bytes, mode })
         })
     }
@@ -156,7 +156,7 @@ impl UndoStore {
     /// Creates a backup of an entry that does not exist any more. `build` creates the backup with
     /// this name in this directory, and returns its size. `mode` is the mode of the entry; `None`
     /// for a link.
-    pub(crate) fn build_backup(
+    pub(crate) fn build_backup_of_removed_entry(
         &self,
         mode: Option<u32>,
         build: impl FnOnce(&Dir, &OsStr) -> io::Result<u64>,
@@ -200,7 +200,7 @@ impl UndoStore {
         let store = self.existing_folder()?;
         let is_dir = store.dir.entry_kind(&backup.name)? == FileKind::Directory;
         if let (Some(mode), false) = (backup.mode, is_dir) {
-            store.dir.set_mode(&backup.name, mode)?;
+            store.dir.set_mode_following_links(&backup.name, mode)?;
         }
         match store.dir.rename_to_unused_in(&backup.name, dir, name) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
@@ -213,7 +213,7 @@ impl UndoStore {
             }
             done => done,
         }
-        .inspect_err(|_| drop(store.dir.restrict_to_owner(&backup.name)))?;
+        .inspect_err(|_| drop(store.dir.restrict_file_to_owner(&backup.name)))?;
         match (backup.mode, is_dir) {
             (Some(mode), true) => dir.set_entry_mode(name, mode),
             _ => Ok(()),
@@ -221,7 +221,12 @@ impl UndoStore {
     }
 
     /// Reverts [`Self::restore`], so that the entry is a backup again.
-    pub(crate) fn take_back(&self, backup: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn revert_restore(
+        &self,
+        backup: &Backup,
+        dir: &Dir,
+        name: &OsStr,
+    ) -> io::Result<()> {
         let store = self.existing_folder()?;
         match store.move_in(dir, name, &backup.name) {
             // The entry is a copy, so the backup still exists.
@@ -236,14 +241,14 @@ impl UndoStore {
     }
 
     /// Returns the folder that contains the backups of this session, if any.
-    pub(crate) fn session_folder(&self) -> Option<PathBuf> {
+    pub(crate) fn session_folder_if_created(&self) -> Option<PathBuf> {
         Some(self.existing_folder().ok()?.path.clone())
     }
 
     /// Removes a backup.
-    pub(crate) fn remove(&self, backup: &Backup) {
+    pub(crate) fn remove_backup(&self, backup: &Backup) {
         if let Ok(store) = self.existing_folder() {
-            store.remove(&backup.name);
+            store.remove_backup(&backup.name);
         }
     }
 
@@ -306,14 +311,14 @@ impl UndoStore {
     }
 
     /// Records that a file has no backup, although the backup was expected to succeed.
-    pub(crate) fn record_unrecoverable(&self, path: &Path) {
+    pub(crate) fn record_missing_backup(&self, path: &Path) {
         let mut kept = self.lock_state();
         kept.unrecoverable.truncate(MAX_LATE_WRITE_WATCHES);
         kept.unrecoverable.push(path.to_owned());
     }
 
     /// Returns the files without a backup. Each file is returned only once.
-    pub(crate) fn take_unrecoverable(&self) -> Vec<PathBuf> {
+    pub(crate) fn take_paths_without_backup(&self) -> Vec<PathBuf> {
         mem::take(&mut self.lock_state().unrecoverable)
     }
 
@@ -354,12 +359,12 @@ impl UndoStore {
         };
         let mut forgotten = Vec::new();
         while kept.exceeds(room) {
-            let Some(oldest) = kept.pop_oldest() else { break };
+            let Some(oldest) = kept.pop_entry_to_drop() else { break };
             kept.bytes = kept.bytes.saturating_sub(oldest.backup_bytes());
             forgotten.push(oldest);
         }
         drop(kept);
-        forgotten.iter().flat_map(UndoEntry::backups).for_each(|backup| self.remove(backup));
+        forgotten.iter().flat_map(UndoEntry::backups).for_each(|backup| self.remove_backup(backup));
     }
 
     /// Returns whether undo entries were dropped since the last call. Dropped entries cannot be
@@ -390,14 +395,14 @@ impl UndoStore {
     /// dropped or undone. Also returns whether an undo has skipped the operation.
     pub(crate) fn lost_operations_since_prompt(&self, prompt: u32) -> Vec<(FileOperation, bool)> {
         let kept = self.lock_loaded();
-        let lost = kept.lost.operations_for(prompt);
+        let lost = kept.lost.operations_for_rewind_to(prompt);
         lost.map(|(operation, is_skipped)| (operation.clone(), is_skipped)).collect()
     }
 
     /// Records that the files before a prompt were restored.
     pub(crate) fn record_rewind(&self, prompt: u32) {
         let mut kept = self.lock_loaded();
-        kept.lost.forget_since(prompt);
+        kept.lost.forget_prompts_since(prompt);
         kept.log(&UndoLogLine::Rewound { prompt });
     }
 
@@ -420,7 +425,7 @@ impl UndoStore {
     /// Removes the backups of an undo entry after its undo. The backups of `left`, the operations
     /// that were not undone, are kept, and those of `replaced`, the versions that the undo
     /// replaced.
-    pub(crate) fn discard_backups_except(
+    pub(crate) fn record_undone_entry(
         &self,
         number: u64,
         step: &UndoEntry,
@@ -445,7 +450,7 @@ impl UndoStore {
         let unrestored = [left, replaced].into_iter().filter(|it| it.backups().next().is_some());
         kept.unrestored.extend(unrestored);
         drop(kept);
-        gone.into_iter().for_each(|backup| self.remove(backup));
+        gone.into_iter().for_each(|backup| self.remove_backup(backup));
     }
 
     fn existing_folder(&self) -> io::Result<Arc<SessionUndoFolder>> {
@@ -480,7 +485,7 @@ impl UndoStore {
             kept.backup_count += 1;
             (store, OsString::from(kept.backup_count.to_string()))
         };
-        make(&store, name.clone()).inspect_err(|_| store.remove(&name)).map(Some)
+        make(&store, name.clone()).inspect_err(|_| store.remove_backup(&name)).map(Some)
     }
 }
 
@@ -505,7 +510,7 @@ impl UndoState {
 
     /// Removes and returns the entry to drop next. Entries that were already undone in part are
     /// dropped first.
-    fn pop_oldest(&mut self) -> Option<UndoEntry> {
+    fn pop_entry_to_drop(&mut self) -> Option<UndoEntry> {
         if let Some(left) = self.unrestored.pop_front() {
             return Some(left);
         }
@@ -551,7 +556,7 @@ impl UndoState {
 
     /// Reads the entries that earlier processes of the session added.
     fn load(&mut self, folder: &Path, session: &str) -> io::Result<()> {
-        if !session_folder::exists(folder, session) {
+        if !session_folder::has_session_folder(folder, session) {
             return Ok(());
         }
         let store = self.folder_or_create(folder, Some(session))?;

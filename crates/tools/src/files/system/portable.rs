@@ -267,7 +267,7 @@ impl Dir {
     }
 
     /// Checks that a file is not read-only.
-    pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn require_file_writable(&self, name: &OsStr) -> io::Result<()> {
         let is_fixed = fs::metadata(self.0.join(name))?.permissions().readonly();
         if is_fixed { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
@@ -278,12 +278,12 @@ impl Dir {
     }
 
     /// Only checks that the file exists, because this system has no file modes.
-    pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
+    pub(crate) fn restrict_file_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
         fs::symlink_metadata(self.0.join(name)).map(|_| None)
     }
 
     /// Only checks that the file exists, because this system has no file modes.
-    pub(crate) fn set_mode(&self, name: &OsStr, _: u32) -> io::Result<()> {
+    pub(crate) fn set_mode_following_links(&self, name: &OsStr, _: u32) -> io::Result<()> {
         fs::symlink_metadata(self.0.join(name)).map(drop)
     }
 
@@ -311,12 +311,12 @@ impl Dir {
 
 /// Returns `false`, because this system cannot find this out with one system call.
 #[cfg(not(unix))]
-pub(crate) fn exists_without_links(_path: &Path) -> io::Result<bool> {
+pub(crate) fn exists_and_has_no_links(_path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
 /// Returns the metadata of an absolute path. Follows links.
-pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
+pub(crate) fn path_metadata_following_links(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 

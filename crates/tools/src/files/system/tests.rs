@@ -30,16 +30,16 @@ macro_rules! holds_writable {
         assert!(!$root.is_removed() && $root.open_dir(Path::new("dir/file")).is_err());
         let dir = $root.open_dir(Path::new("dir")).unwrap();
         dir.require_can_create().unwrap();
-        dir.require_writable(OsStr::new("file")).unwrap();
-        let missing = dir.require_writable(OsStr::new("nothing")).unwrap_err();
+        dir.require_file_writable(OsStr::new("file")).unwrap();
+        let missing = dir.require_file_writable(OsStr::new("nothing")).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         assert!(!dir.is_mounted(OsStr::new("file")) && dir.free_bytes().unwrap() > 0);
-        if let Some(mode) = dir.restrict_to_owner(OsStr::new("file")).unwrap() {
-            dir.set_mode(OsStr::new("file"), mode).unwrap();
-            assert_eq!(dir.restrict_to_owner(OsStr::new("file")).unwrap(), Some(mode));
+        if let Some(mode) = dir.restrict_file_to_owner(OsStr::new("file")).unwrap() {
+            dir.set_mode_following_links(OsStr::new("file"), mode).unwrap();
+            assert_eq!(dir.restrict_file_to_owner(OsStr::new("file")).unwrap(), Some(mode));
         }
         assert!(!dir.is_removed());
-        assert!(dir.set_mode(OsStr::new("nothing"), 0o600).is_err());
+        assert!(dir.set_mode_following_links(OsStr::new("nothing"), 0o600).is_err());
     };
 }
 
@@ -187,8 +187,8 @@ fn a_pinned_directory_reports_its_confinement() {
     assert!(!portable::is_executable(&secret) && !unix::is_executable(&secret));
     let secret = outer.path().join("secret");
     assert!(
-        portable::path_metadata(&secret).unwrap().is_file()
-            && unix::path_metadata(&secret).unwrap().is_file()
+        portable::path_metadata_following_links(&secret).unwrap().is_file()
+            && unix::path_metadata_following_links(&secret).unwrap().is_file()
     );
     let root = outer.path().canonicalize().unwrap().join("root");
     assert!(!portable::PinnedDirectory::pin_without_links(&root).unwrap().is_procfs());
@@ -220,15 +220,15 @@ fn without_kernel_confinement_a_replaced_directory_is_rejected() {
 fn links_to_open_files_of_processes_are_rejected() {
     let outer = tree();
     let secret = outer.path().join("secret");
-    assert!(unix::path_metadata(&secret).unwrap().is_file());
+    assert!(unix::path_metadata_following_links(&secret).unwrap().is_file());
     assert_eq!(
-        unix::path_metadata(&outer.path().join("none")).unwrap_err().kind(),
+        unix::path_metadata_following_links(&outer.path().join("none")).unwrap_err().kind(),
         io::ErrorKind::NotFound
     );
     for link in ["/proc/self/root", "/proc/self/cwd", "/proc/thread-self/root"] {
         for path in [link.to_owned(), format!("{link}{}", secret.display()), format!("{link}/none")]
         {
-            let kind = unix::path_metadata(Path::new(&path)).unwrap_err().kind();
+            let kind = unix::path_metadata_following_links(Path::new(&path)).unwrap_err().kind();
             assert_eq!(kind, io::ErrorKind::CrossesDevices, "{path}");
         }
     }

@@ -162,7 +162,7 @@ impl PinnedDirectory {
 ///
 /// Rejects paths that lead through magic links of procfs. Such links lead to files that a process
 /// has open.
-pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
+pub(crate) fn path_metadata_following_links(path: &Path) -> io::Result<Metadata> {
     #[cfg(target_os = "linux")]
     match openat2_with_retries(&sys::CWD, path, OPEN_PATH_FLAGS, sys::ResolveFlags::NO_MAGICLINKS) {
         Err(error) if is_openat2_missing(error) => {}
@@ -174,7 +174,7 @@ pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
 /// Returns whether an absolute path exists and contains no link. Fails with
 /// [`io::ErrorKind::NotFound`] if nothing is there and no link is in the way. Returns false if the
 /// kernel does not support `openat2`.
-pub(crate) fn exists_without_links(path: &Path) -> io::Result<bool> {
+pub(crate) fn exists_and_has_no_links(path: &Path) -> io::Result<bool> {
     match open_absolute_without_links(path, OPEN_PATH_FLAGS) {
         Err(Errno::NOENT) => Err(Errno::NOENT.into()),
         opened => Ok(opened.is_ok()),

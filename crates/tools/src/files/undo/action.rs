@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use acp_types::{FileChange, Operation, diff};
+use acp_types::{FileChange, FileChangeOperation, diff};
 
 use super::SkippedRestore;
 use super::freed_paths::FreedPaths;
@@ -125,7 +125,7 @@ impl UndoAction {
             }
             FileOperation::Created { path, hash_after: after } => {
                 let at = workspace.locate_without_following(path)?;
-                Self::remove_if_same(
+                Self::plan_removal_if_unchanged(
                     inspect_entry_with_text(workspace, &at)?,
                     FileKind::File,
                     *after,
@@ -133,10 +133,14 @@ impl UndoAction {
             }
             FileOperation::CreatedLink { path, hash_after: after } => {
                 let at = workspace.locate_without_following(path)?;
-                Self::remove_if_same(inspect_entry(workspace, &at)?, FileKind::Link, *after)?
+                Self::plan_removal_if_unchanged(
+                    inspect_entry(workspace, &at)?,
+                    FileKind::Link,
+                    *after,
+                )?
             }
             FileOperation::Replaced { path, backup: before, hash_after: after, modes } => {
-                let at = workspace.canonicalize(&workspace.follow_links_of_recorded_path(path)?)?;
+                let at = workspace.canonicalize(&workspace.follow_links_of_host_path(path)?)?;
                 let PreImage::Bytes(now) = read_whole(workspace, &at, MAX_WHOLE_FILE_BYTES)? else {
                     return Err(UndoObstacle::Skipped(REASON_GONE));
                 };
@@ -181,7 +185,7 @@ impl UndoAction {
         })
     }
 
-    fn remove_if_same(
+    fn plan_removal_if_unchanged(
         found: ExistingEntry,
         kind: FileKind,
         after: ContentHash,
@@ -204,15 +208,23 @@ impl UndoAction {
                     (Some(now), Some(before)) => {
                         let deadline = Instant::now() + MAX_DIFF_TIME;
                         let (now, before) = (now.as_str(), before.as_str());
-                        diff::diff_texts(at.path(), Operation::Modify, now, before, deadline)
+                        diff::diff_texts(
+                            at.path(),
+                            FileChangeOperation::Modify,
+                            now,
+                            before,
+                            deadline,
+                        )
                     }
-                    _ => FileChange::new(Operation::Modify, at.path()),
+                    _ => FileChange::new(FileChangeOperation::Modify, at.path()),
                 })
             }
-            Self::Restore { to, .. } => Some(FileChange::new(Operation::Add, to.path.path())),
+            Self::Restore { to, .. } => {
+                Some(FileChange::new(FileChangeOperation::Add, to.path.path()))
+            }
             Self::MoveBack { found, to } => {
                 let from = found.entry.path.path().to_owned();
-                Some(FileChange::new(Operation::Move { from }, to.path.path()))
+                Some(FileChange::new(FileChangeOperation::Move { from }, to.path.path()))
             }
             Self::RemoveDirectory(_) | Self::Skip(..) => None,
         }
@@ -248,7 +260,7 @@ fn require_free_name(
     if exists && !freed.contains(&to.path) {
         return Err(UndoObstacle::Skipped(taken));
     }
-    let parent = workspace.real_path(&to.parent);
+    let parent = workspace.path_beneath_real_root(&to.parent);
     let nearest = parent.ancestors().find_map(|above| above.metadata().ok());
     match nearest.is_some_and(|found| !found.is_dir()) {
         true => Err(UndoObstacle::Skipped(REASON_FOLDER_TAKEN)),

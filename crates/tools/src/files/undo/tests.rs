@@ -12,7 +12,7 @@ use crate::files::state::late_writes::LateWrite;
 use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
 use crate::files::undo::{REASON_CHANGED, UndoPlan};
 use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
-use crate::files::write::{PreImage, atomic_write};
+use crate::files::write::{PreImage, atomic_write_if_unchanged};
 use crate::note::Note;
 use crate::tool::Context;
 
@@ -22,7 +22,7 @@ fn replaced_while_open() -> (TestWorkspace, File) {
     let tree = test_workspace_with_undo(&[("file", "old")]);
     let open = OpenOptions::new().write(true).open(tree.path("file")).unwrap();
     let seen = PreImage::Bytes(b"old".to_vec());
-    atomic_write(&tree.workspace, &tree.resolve("file"), b"new", &seen).unwrap();
+    atomic_write_if_unchanged(&tree.workspace, &tree.resolve("file"), b"new", &seen).unwrap();
     (tree, open)
 }
 
@@ -37,7 +37,7 @@ fn late_write_notices(tree: &TestWorkspace) -> Vec<(Option<String>, bool)> {
 }
 
 fn undo(tree: &TestWorkspace) {
-    UndoPlan::for_last_change(&tree.workspace).unwrap().run(&tree.workspace).unwrap();
+    UndoPlan::for_last_session_change(&tree.workspace).unwrap().run(&tree.workspace).unwrap();
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_late_write_after_its_undo_cannot_be_undone() {
 #[test]
 fn a_write_after_the_preview_of_an_undo_is_kept_and_reported() {
     let (tree, open) = replaced_while_open();
-    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     open.write_all_at(b"late", 0).unwrap();
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(tree.read("file"), "old");
@@ -85,18 +85,18 @@ async fn each_late_write_is_reported_once() {
     let TestWorkspace { workspace, outer } = tree;
     let workspace = Arc::new(workspace);
     let context = Context::new(workspace.clone());
-    assert_eq!(context.take_foreign_change_reports().await, [""; 0]);
+    assert_eq!(context.take_concurrent_write_reports().await, [""; 0]);
     open.write_all_at(b"late", 0).unwrap();
-    // Detect the late write before `take_foreign_change_reports` is called.
+    // Detect the late write before `take_concurrent_write_reports` is called.
     workspace.detect_late_writes();
-    let reports = context.take_foreign_change_reports().await;
+    let reports = context.take_concurrent_write_reports().await;
     let [report] = &reports[..] else { panic!("{reports:?}") };
     assert!(report.starts_with("Another program wrote to file after it was replaced"), "{report}");
     assert!(report.contains("undoing that change restores it"), "{report}");
     workspace.undo_store().record_concurrent_write(&workspace.cwd().join("file"));
-    let mixed = context.take_foreign_change_reports().await;
+    let mixed = context.take_concurrent_write_reports().await;
     assert!(mixed.len() == 1 && mixed[0].contains("may contain parts of both"), "{mixed:?}");
-    assert_eq!(context.take_foreign_change_reports().await, [""; 0]);
+    assert_eq!(context.take_concurrent_write_reports().await, [""; 0]);
     drop(outer);
 }
 
@@ -131,7 +131,7 @@ fn a_move_is_undone_only_if_the_moved_entry_has_the_new_name() {
         let tree = test_workspace_with_undo(&[("file", "old"), ("folder/a", "old")]);
         move_entry(&tree, from, "moved");
         change(&tree);
-        let plan = UndoPlan::for_last_change(&tree.workspace).unwrap();
+        let plan = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
         let reasons: Vec<_> = plan.skipped().map(|skipped| skipped.reason.clone()).collect();
         let expected = if is_undone { vec![] } else { vec![Note::new(REASON_CHANGED)] };
         assert_eq!(reasons, expected, "case {at}");
@@ -165,7 +165,7 @@ fn a_move_is_undone_after_later_changes_of_the_file_are_undone() {
     let tree = test_workspace_with_undo(&[("file", "old")]);
     move_entry(&tree, "file", "moved");
     let seen = PreImage::Bytes(b"old".to_vec());
-    atomic_write(&tree.workspace, &tree.resolve("moved"), b"new", &seen).unwrap();
+    atomic_write_if_unchanged(&tree.workspace, &tree.resolve("moved"), b"new", &seen).unwrap();
     undo(&tree);
     undo(&tree);
     assert_eq!(tree.read("file"), "old");

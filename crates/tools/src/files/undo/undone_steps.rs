@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::UndoneDirectories;
+use super::CreatedDirectoryOutcomes;
 use crate::error::ToolError;
 use crate::files::remove::{RevocableRemoval, changed_error};
 use crate::files::state::undo_entry::Backup;
@@ -43,9 +43,9 @@ impl<'a> UndoneSteps<'a> {
     }
 
     /// Returns the directories of the completed undo.
-    pub(super) fn into_directories(self) -> UndoneDirectories {
+    pub(super) fn into_directory_outcomes(self) -> CreatedDirectoryOutcomes {
         let removed = self.directories.iter().map(|(at, _)| at.path().to_owned()).collect();
-        UndoneDirectories { removed, kept: self.kept_directories }
+        CreatedDirectoryOutcomes { removed, kept: self.kept_directories }
     }
 
     /// Restores a removed entry. Fails if its name is in use.
@@ -74,7 +74,7 @@ impl<'a> UndoneSteps<'a> {
         for RestoredEntry { to, backup, created_dirs } in self.restored.into_iter().rev() {
             let dir = workspace.open_dir(&to.parent);
             let taken = dir.and_then(|dir| {
-                let taken = workspace.undo_store().take_back(backup, &dir, &to.name);
+                let taken = workspace.undo_store().revert_restore(backup, &dir, &to.name);
                 taken.map_err(|error| workspace.explain_io_error(&to.path, &error))
             });
             left.extend(taken.err().map(|error| error.to_string()));

@@ -104,7 +104,7 @@ pub(super) fn root_removed_error(root: &Path) -> ToolError {
 }
 
 /// Creates the error for a path whose target has changed since the preview.
-pub(super) fn changed_error(at: &WorkspacePath) -> ToolError {
+pub(super) fn target_changed_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
         "{} has changed since the preview: it is another file now, or a link to another place. \
          Nothing was changed. Check it again",

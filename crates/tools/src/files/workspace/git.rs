@@ -15,7 +15,7 @@ use crate::limits::{MAX_GIT_CONFIG_BYTES, MAX_GIT_CONFIGS, MAX_GIT_FOLDERS, MAX_
 ///
 /// Git recognises such a folder by its entries `HEAD`, `objects` and `refs`. The configuration in
 /// the folder determines which commands git runs.
-pub(super) fn is_in_git_directory(root: &Path, beneath: &Path) -> bool {
+pub(super) fn is_in_bare_repository(root: &Path, beneath: &Path) -> bool {
     let mut folder = root.to_owned();
     beneath.iter().any(|name| {
         let is_there = |part: &&&str| {
@@ -62,9 +62,9 @@ pub(crate) enum NamedPath {
 /// or in a file that this configuration includes.
 pub(crate) fn paths_named_in_config(root: &Path) -> Vec<NamedPath> {
     let (mut named, mut visited, mut configs) = (Vec::new(), HashSet::new(), Vec::new());
-    for folder in git_folders(root) {
+    for folder in git_dirs_with_submodules(root) {
         let config = folder.join("config");
-        let text = read_small_text_file(&config).unwrap_or_default();
+        let text = read_text_up_to_limit(&config).unwrap_or_default();
         let worktree = config_entries(&text).find(|(key, _)| key.eq_ignore_ascii_case("worktree"));
         let worktree = match worktree {
             Some((_, worktree)) => {
@@ -81,7 +81,7 @@ pub(crate) fn paths_named_in_config(root: &Path) -> Vec<NamedPath> {
         if is_full || !visited.insert(config.clone()) {
             continue;
         }
-        let text = read_small_text_file(&config).unwrap_or_default();
+        let text = read_text_up_to_limit(&config).unwrap_or_default();
         for (key, value) in config_entries(&text).filter(may_name_file) {
             match &*key.to_ascii_lowercase() {
                 "hookspath" => named.push(NamedPath::Hooks(normalise(&worktree.join(value)))),
@@ -113,8 +113,8 @@ fn words_of_value(value: &str) -> impl Iterator<Item = &str> {
 /// Returns the folders in which git stores the repositories of a project folder: its own
 /// repository, the repository that a worktree shares with the main worktree, and the repositories
 /// of submodules and of other worktrees.
-pub(crate) fn git_folders(root: &Path) -> Vec<PathBuf> {
-    let Some((folder, common)) = repository_folders(root) else { return Vec::new() };
+pub(crate) fn git_dirs_with_submodules(root: &Path) -> Vec<PathBuf> {
+    let Some((folder, common)) = git_dir_and_common_dir(root) else { return Vec::new() };
     let mut folders = vec![folder, common];
     folders.dedup();
     folders.retain(|folder| folder.is_dir());
@@ -192,30 +192,30 @@ fn config_entries(config: &str) -> impl Iterator<Item = (&str, &str)> {
 /// Returns the git configuration of a project folder, and the folder that contains the
 /// configuration.
 fn read_config(root: &Path) -> Option<(PathBuf, String)> {
-    let (folder, common) = repository_folders(root)?;
-    let of_tree = read_small_text_file(&folder.join("config.worktree")).unwrap_or_default();
-    let config = read_small_text_file(&common.join("config"))? + "\n" + &of_tree;
+    let (folder, common) = git_dir_and_common_dir(root)?;
+    let of_tree = read_text_up_to_limit(&folder.join("config.worktree")).unwrap_or_default();
+    let config = read_text_up_to_limit(&common.join("config"))? + "\n" + &of_tree;
     Some((common, config))
 }
 
 /// Returns the repository folder of a project folder. Also returns the repository folder that all
 /// of its worktrees share. The two are equal if the project folder is not a linked worktree.
-fn repository_folders(root: &Path) -> Option<(PathBuf, PathBuf)> {
+fn git_dir_and_common_dir(root: &Path) -> Option<(PathBuf, PathBuf)> {
     let git = root.join(".git");
-    let folder = match read_small_text_file(&git) {
+    let folder = match read_text_up_to_limit(&git) {
         // In a worktree or submodule, `.git` is a file that contains the path of the repository
         // folder.
         Some(text) => normalise(&root.join(text.strip_prefix("gitdir:")?.trim())),
         None => git,
     };
-    let common = read_small_text_file(&folder.join("commondir"));
+    let common = read_text_up_to_limit(&folder.join("commondir"));
     let common: PathBuf =
         common.map_or(folder.clone(), |text| normalise(&folder.join(text.trim())));
     Some((folder, common))
 }
 
 /// Reads a text file up to a size limit.
-fn read_small_text_file(path: &Path) -> Option<String> {
+fn read_text_up_to_limit(path: &Path) -> Option<String> {
     let is_plain = path.components().all(|part| part != Component::ParentDir);
     if !is_plain || !fs::metadata(path).ok()?.is_file() {
         return None;
@@ -242,7 +242,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let root = folder.path();
             write(root, "sub/config", "");
-            let is_one = |path: &str| is_in_git_directory(root, Path::new(path));
+            let is_one = |path: &str| is_in_bare_repository(root, Path::new(path));
             assert!(!is_one(files[last]) && !is_one("sub/config"));
             for (at, file) in files.iter().enumerate() {
                 if at != last {
@@ -261,12 +261,12 @@ mod tests {
     fn repositories_of_submodules_and_worktrees_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        assert!(git_folders(root).is_empty());
+        assert!(git_dirs_with_submodules(root).is_empty());
         for folder in ["", "modules/a", "modules/nested/name", "modules/a/modules/b", "worktrees/w"]
         {
             write(root, &format!(".git/{folder}/HEAD"), "");
         }
-        let mut found = git_folders(root);
+        let mut found = git_dirs_with_submodules(root);
         found.sort();
         let found: Vec<_> = found.iter().map(|path| path.strip_prefix(root).unwrap()).collect();
         let expected = [

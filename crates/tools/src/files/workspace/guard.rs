@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_lifecycle::rules::is_agent_instruction_file;
-use acp_lifecycle::{Effect, Effects, is_protected, is_protected_beneath};
+use acp_lifecycle::{Effect, Effects, is_protected, is_protected_in_root};
 
 use super::Workspace;
 use super::git;
@@ -19,22 +19,22 @@ use crate::note::Note;
 ///
 /// The backups, rules and keys in the state folder are guarded in the same way as protected names.
 pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
-    let path = workspace.real_path(real);
+    let path = workspace.path_beneath_real_root(real);
     if workspace.is_outside(real) {
         return is_guarded_outside(workspace, &path);
     }
-    let is_protected = |root: &Arc<WorkspaceRoot>| is_protected_beneath(&root.real_path, &path);
+    let is_protected = |root: &Arc<WorkspaceRoot>| is_protected_in_root(&root.real_path, &path);
     workspace.roots.iter().any(is_protected)
-        || is_of_repository(workspace, &path)
+        || is_git_control_file(workspace, &path)
         || is_in_agent_folder(workspace, &path)
 }
 
 /// Returns whether a file belongs to a repository in a project folder, or whether the configuration
 /// of such a repository names the file.
-fn is_of_repository(workspace: &Workspace, path: &Path) -> bool {
+fn is_git_control_file(workspace: &Workspace, path: &Path) -> bool {
     workspace.roots.iter().any(|root| {
         path.strip_prefix(&root.real_path).is_ok_and(|beneath| {
-            git::is_in_git_directory(&root.real_path, beneath)
+            git::is_in_bare_repository(&root.real_path, beneath)
                 || git::is_named_in_config(&root.real_path, beneath)
         })
     })
@@ -45,9 +45,9 @@ fn is_of_repository(workspace: &Workspace, path: &Path) -> bool {
 /// sandbox protects only some of these files. If a command changes one of the remaining files, the
 /// result of the command does not report the change.
 pub(crate) fn is_guarded_in_sandbox(workspace: &Workspace, real: &WorkspacePath) -> bool {
-    let path = workspace.real_path(real);
+    let path = workspace.path_beneath_real_root(real);
     path.iter().any(|part| part.eq_ignore_ascii_case(".git"))
-        || is_of_repository(workspace, &path)
+        || is_git_control_file(workspace, &path)
         || is_agent_instruction_file(&path)
         || is_in_agent_folder(workspace, &path)
 }
@@ -85,7 +85,8 @@ pub(crate) fn agent_folders(workspace: &Workspace) -> impl Iterator<Item = PathB
 /// effects require permission. If one of these paths is guarded, the call requires permission each
 /// time.
 pub(crate) fn mark_outside_effects(workspace: &Workspace, effects: Effects) -> Effects {
-    let effects = effects.with_outside_paths(|path| workspace.locate_in_roots("", path).is_none());
+    let effects =
+        effects.with_outside_path_marks(|path| workspace.locate_in_roots("", path).is_none());
     let is_guarded = effects.outside_paths().any(|path| is_guarded_outside(workspace, path));
     if is_guarded { effects.always_ask() } else { effects }
 }

@@ -11,7 +11,7 @@ use super::Workspace;
 use super::errors::{explain_path_error, not_a_file_error, outside_roots_error};
 use super::workspace_path::{InspectedPath, WorkspacePath, WorkspaceRoot, canonicalize_existing};
 use crate::error::{ErrorCode, ToolError};
-use crate::files::system::{FileKind, path_metadata};
+use crate::files::system::{FileKind, path_metadata_following_links};
 use crate::limits::MAX_PATH_BYTES;
 
 /// Makes a path from the model absolute, and normalises it. Does not access the disk.
@@ -41,11 +41,13 @@ pub(super) fn follow_links_and_record_file(
 ) -> Result<WorkspacePath, ToolError> {
     let explain = |error: io::Error| explain_path_error(workspace, given, &named, &error);
     let placed = workspace.locate_in_roots(given, &named);
-    let whole = placed.as_ref().map_or_else(|| named.clone(), |at| workspace.real_path(at));
+    let whole =
+        placed.as_ref().map_or_else(|| named.clone(), |at| workspace.path_beneath_real_root(at));
     let real = canonicalize_existing(&whole).map_err(explain)?;
     if let Some(there) = workspace.locate_in_roots(given, &real) {
         if placed.is_none()
-            && path_metadata(&whole).is_err_and(|error| is_proc_link_refusal(&error))
+            && path_metadata_following_links(&whole)
+                .is_err_and(|error| is_proc_link_refusal(&error))
         {
             // Reject links to files that a process has open, even if the link currently leads to a
             // file inside the project folders.
@@ -56,20 +58,20 @@ pub(super) fn follow_links_and_record_file(
         let at = placed.unwrap_or(there);
         return Ok(WorkspacePath { inspected: Some(seen), ..at });
     }
-    let at = pin_outside_roots(workspace, given, &whole, &real)?;
+    let at = pin_directory_outside_roots(workspace, given, &whole, &real)?;
     let seen = record_file_ids(workspace, &at, named)?;
     Ok(WorkspacePath { inspected: Some(seen), ..at })
 }
 
 /// Pins the directory outside of the project folders that a call may access. If the call accesses a
 /// file there, pins the directory that contains the file.
-fn pin_outside_roots(
+fn pin_directory_outside_roots(
     workspace: &Workspace,
     given: &str,
     whole: &Path,
     real: &Path,
 ) -> Result<WorkspacePath, ToolError> {
-    let kind = match path_metadata(whole) {
+    let kind = match path_metadata_following_links(whole) {
         Ok(metadata) => Some(FileKind::from(metadata.file_type())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) if is_proc_link_refusal(&error) => {
@@ -85,13 +87,13 @@ fn pin_outside_roots(
         _ => real.ancestors().skip(1).find(|above| above.is_dir()),
     };
     let base = base.ok_or_else(|| outside_roots_error(workspace, given))?;
-    let root = WorkspaceRoot::pin_real_path(base)
+    let root = WorkspaceRoot::pin_at_real_path(base)
         .map_err(|error| explain_path_error(workspace, given, base, &error))?;
     if root.pinned.is_procfs() {
         return Err(outside_roots_error(workspace, given));
     }
     let beneath = real.strip_prefix(base).unwrap_or(Path::new(""));
-    Ok(WorkspacePath::in_root(given, Arc::new(root), beneath))
+    Ok(WorkspacePath::new_in_root(given, Arc::new(root), beneath))
 }
 
 /// Records the id of the file at a real path, and the id of the directory that contains it.

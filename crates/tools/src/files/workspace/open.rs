@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Workspace;
-use super::errors::{changed_error, is_a_directory_error, not_a_file_error};
+use super::errors::{is_a_directory_error, not_a_file_error, target_changed_error};
 use super::inspect::record_file_ids;
 use super::workspace_path::WorkspacePath;
 use crate::error::{ErrorCode, ToolError};
@@ -42,7 +42,7 @@ impl EntryPath {
         let there = real.child(name);
         let seen = Some(record_file_ids(workspace, &real, parent.path.clone())?);
         let parent = WorkspacePath { inspected: seen, ..parent };
-        let path = workspace.real_path(&there);
+        let path = workspace.path_beneath_real_root(&there);
         let mut roots = workspace.roots.iter().map(|root| &root.real_path);
         if let Some(root) = roots.find(|root| root.starts_with(&path)) {
             let relation = if *root == path { "is" } else { "contains" };
@@ -68,7 +68,7 @@ pub(super) fn open_confined<T>(
     let opened = if at.inspected.is_some() {
         let real = workspace.canonicalize(at)?;
         match straight(&real.root.pinned, &real.path_in_root) {
-            Err(error) if is_crossed(&error) => return Err(changed_error(at)),
+            Err(error) if is_crossed(&error) => return Err(target_changed_error(at)),
             other => other,
         }
     } else {
@@ -93,7 +93,7 @@ pub(crate) fn require_inspected_file_id(
     let Some(seen) = at.inspected.as_ref().and_then(|seen| seen.file_id) else { return Ok(()) };
     match now.file_id() {
         Ok(now) if now == seen => Ok(()),
-        Ok(_) => Err(changed_error(at)),
+        Ok(_) => Err(target_changed_error(at)),
         Err(error) => Err(workspace.explain_io_error(at, &error)),
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn require_same_directory(
     let now = workspace.open_dir(at)?;
     match (before.own_id(), now.own_id()) {
         (Ok(before), Ok(now)) if before == now => Ok(()),
-        _ => Err(changed_error(at)),
+        _ => Err(target_changed_error(at)),
     }
 }
 
@@ -138,10 +138,10 @@ pub(crate) fn create_dirs(
     let real = workspace.canonicalize(at)?;
     let root = &real.root.pinned;
     let explain = |error: io::Error| match error.kind() {
-        io::ErrorKind::CrossesDevices => changed_error(at),
+        io::ErrorKind::CrossesDevices => target_changed_error(at),
         _ => workspace.explain_io_error(at, &error),
     };
-    let mut path = WorkspacePath::in_root(&at.given, real.root.clone(), Path::new(""));
+    let mut path = WorkspacePath::new_in_root(&at.given, real.root.clone(), Path::new(""));
     let (first, mut made) = (root.open_dir_without_links(Path::new("")), Vec::new());
     let dir = real.path_in_root.iter().try_fold(first.map_err(explain)?, |dir, name| {
         path = path.child(name);

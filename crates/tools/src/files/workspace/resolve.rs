@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use callboard_text::path_text;
 
-use super::errors::{changed_error, outside_roots_error};
+use super::errors::{outside_roots_error, target_changed_error};
 use super::workspace_path::canonicalize_existing;
 use super::{Workspace, WorkspacePath, WorkspaceRoot, inspect};
 use crate::error::ToolError;
@@ -19,7 +19,7 @@ impl Workspace {
             Some(folder)
                 if !self.roots().chain(self.real_roots()).any(|root| path.starts_with(root)) =>
             {
-                Ok(folder.outer_path(path))
+                Ok(folder.to_host_path(path))
             }
             _ => Ok(path),
         }
@@ -43,7 +43,7 @@ impl Workspace {
     /// # Errors
     ///
     /// The errors of [`Workspace::resolve`].
-    pub fn resolve_path(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
+    pub fn resolve_host_path(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
         let given = path_text(path);
         let path = inspect::absolute_path(&self.cwd, &given)?;
         self.locate_in_roots(&given, &path).ok_or_else(|| outside_roots_error(self, &given))
@@ -68,7 +68,7 @@ impl Workspace {
     }
 
     /// Inspects a path that the session recorded earlier.
-    pub(crate) fn follow_links_of_recorded_path(
+    pub(crate) fn follow_links_of_host_path(
         &self,
         path: &Path,
     ) -> Result<WorkspacePath, ToolError> {
@@ -79,7 +79,7 @@ impl Workspace {
     /// followed.
     pub(crate) fn locate_without_following(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
         self.locate_in_roots(&path_text(path), path)
-            .map_or_else(|| self.follow_links_of_recorded_path(path), Ok)
+            .map_or_else(|| self.follow_links_of_host_path(path), Ok)
     }
 
     /// Follows all links of a path, including the last component. Missing components are not
@@ -100,20 +100,20 @@ impl Workspace {
             // The directory is pinned, so links in its path no longer matter.
             return Ok(at.clone());
         }
-        let real = canonicalize_existing(&self.real_path(at))
+        let real = canonicalize_existing(&self.path_beneath_real_root(at))
             .map_err(|error| self.explain_io_error(at, &error))?;
         let beneath_own_root =
             || Some((at.root.clone(), real.strip_prefix(&at.root.real_path).ok()?));
         let placed = self.locate_in_roots(&at.given, &real).or_else(|| {
             let (root, beneath) = beneath_own_root()?;
-            Some(WorkspacePath::in_root(&at.given, root, beneath))
+            Some(WorkspacePath::new_in_root(&at.given, root, beneath))
         });
         match (placed, &at.inspected) {
             (Some(place), None) => Ok(place),
             (Some(place), Some(seen)) if place.path == seen.real_path => {
                 Ok(WorkspacePath { inspected: Some(seen.clone()), ..place })
             }
-            (_, Some(_)) => Err(changed_error(at)),
+            (_, Some(_)) => Err(target_changed_error(at)),
             (None, None) => Err(self.explain_io_error(at, &io::ErrorKind::CrossesDevices.into())),
         }
     }
@@ -126,7 +126,7 @@ impl Workspace {
                 .strip_prefix(&root.path)
                 .or_else(|_| path.strip_prefix(&root.real_path))
                 .ok()?;
-            Some(WorkspacePath::in_root(given, root.clone(), beneath))
+            Some(WorkspacePath::new_in_root(given, root.clone(), beneath))
         })
     }
 
@@ -135,7 +135,7 @@ impl Workspace {
         self.roots.iter().chain(self.temporary.get().map(|folder| &folder.root))
     }
 
-    pub(crate) fn real_path(&self, at: &WorkspacePath) -> PathBuf {
+    pub(crate) fn path_beneath_real_root(&self, at: &WorkspacePath) -> PathBuf {
         at.root.real_path.join(&at.path_in_root)
     }
 

@@ -17,14 +17,14 @@ pub(super) struct TemporaryFolder {
 impl TemporaryFolder {
     /// Opens the folder, whose path must not contain links.
     pub(super) fn open(path: &Path, visible: &Path) -> io::Result<Self> {
-        let root = Arc::new(WorkspaceRoot::pin_real_path(path)?);
+        let root = Arc::new(WorkspaceRoot::pin_at_real_path(path)?);
         Ok(Self { root, visible: visible.to_owned() })
     }
 
     /// Converts a path in the view of a sandboxed command to the path outside of the sandbox. The
     /// path is not changed if more of its components exist in the system's own folder for temporary
     /// files than in this folder.
-    pub(super) fn outer_path(&self, path: PathBuf) -> PathBuf {
+    pub(super) fn to_host_path(&self, path: PathBuf) -> PathBuf {
         if path.starts_with(&self.root.path) {
             return path;
         }
@@ -85,7 +85,7 @@ mod tests {
             ("private/own", "private/own"),
             ("systematic", "systematic"),
         ] {
-            assert_eq!(folder.outer_path(base.join(path)), base.join(expected), "{path}");
+            assert_eq!(folder.to_host_path(base.join(path)), base.join(expected), "{path}");
         }
         assert_eq!(folder.to_visible_path(&private.join("own")), Some(system.join("own")));
         assert_eq!(folder.to_visible_path(&system.join("own")), None);

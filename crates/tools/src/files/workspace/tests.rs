@@ -227,7 +227,7 @@ fn open_existing_file_opens_only_regular_files_in_project_folders() {
         (tree.outer_folder().join("secret"), false),
         (PathBuf::from("dir/file"), false),
     ] {
-        let found = tree.workspace.open_existing_file(&path);
+        let found = tree.workspace.open_read_if_exists(&path);
         assert_eq!(found.is_some(), is_found, "{}", path.display());
     }
 }

@@ -67,7 +67,7 @@ pub(in crate::files) struct InspectedPath {
 impl WorkspaceRoot {
     /// Pins a directory by its real path, which must not contain links. Only for directories that
     /// the client did not name.
-    pub(in crate::files) fn pin_real_path(path: &Path) -> io::Result<Self> {
+    pub(in crate::files) fn pin_at_real_path(path: &Path) -> io::Result<Self> {
         let pinned = Pinned::pin_without_links(path)?;
         Ok(Self { path: path.to_owned(), real_path: path.to_owned(), pinned })
     }
@@ -92,7 +92,11 @@ impl WorkspaceRoot {
 }
 
 impl WorkspacePath {
-    pub(in crate::files) fn in_root(given: &str, root: Arc<WorkspaceRoot>, beneath: &Path) -> Self {
+    pub(in crate::files) fn new_in_root(
+        given: &str,
+        root: Arc<WorkspaceRoot>,
+        beneath: &Path,
+    ) -> Self {
         Self {
             given: given.to_owned(),
             path: normalise(&root.path.join(beneath)),

@@ -52,7 +52,8 @@ impl CrashProtection {
     ///
     /// # Errors
     ///
-    /// The errors of [`atomic_write`](super::atomic_write) that can be detected before the write.
+    /// The errors of [`atomic_write_if_unchanged`](super::atomic_write_if_unchanged) that can be
+    /// detected before the write.
     pub(crate) fn assess(
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
@@ -97,7 +98,8 @@ impl CrashProtection {
     /// Returns notes for the permission request and for the model. Each note is one sentence.
     pub(crate) fn notes(&self) -> impl Iterator<Item = Note> {
         let unkept = self.state_unavailable.as_ref().filter(|_| self.replaces_files);
-        let unkept = unkept.map(|why| Note::new("unkept").with_notes("why", [why.note()], ""));
+        let unkept =
+            unkept.map(|why| Note::new("unkept").with_joined_notes("why", [why.note()], ""));
         let is_torn = !self.unprotected_in_place.is_empty();
         let torn = is_torn
             .then(|| Note::new("torn").with_text("paths", self.unprotected_in_place.join(", ")));
@@ -121,7 +123,7 @@ impl CrashProtection {
     ///
     /// The errors of [`Self::assess`]; `changed_since_preview` if a crash could leave a torn file
     /// although the preview did not mention this risk.
-    pub(in crate::files) fn write_methods(
+    pub(in crate::files) fn choose_replace_or_in_place(
         &self,
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
@@ -188,7 +190,7 @@ impl ReplaceOrInPlace {
             Err(error) if error.code() == Some(ErrorCode::NotFound) => return Ok(Self::default()),
             other => other?,
         };
-        let writable = match dir.require_writable(name) {
+        let writable = match dir.require_file_writable(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             other => other,
         };
@@ -204,9 +206,9 @@ impl ReplaceOrInPlace {
     }
 
     /// Returns the folder of the copies. Returns `None` if it is the folder of the file.
-    pub(in crate::files) fn copies_folder(self, workspace: &Workspace) -> Option<PathBuf> {
+    pub(in crate::files) fn repair_copy_folder(self, workspace: &Workspace) -> Option<PathBuf> {
         let is_elsewhere = self.repair_copy_location == RepairCopyLocation::StateFolder;
-        workspace.journal_folder().filter(|_| is_elsewhere).map(Path::to_owned)
+        workspace.journal_folder_after_recovery().filter(|_| is_elsewhere).map(Path::to_owned)
     }
 }
 

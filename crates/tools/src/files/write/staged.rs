@@ -21,7 +21,7 @@ use crate::files::contents::{
     write_with_progress,
 };
 use crate::files::state::journal::{
-    JournalWriteKind, PlannedWrite, in_place_copy_name, old_file_name,
+    JournalWriteKind, PlannedWrite, in_place_new_content_name, old_file_name,
 };
 use crate::files::state::undo_entry::FileOperation;
 use crate::files::state::undo_store::UndoStore;
@@ -121,7 +121,7 @@ impl<'a> StagedFile<'a> {
 
     fn write_temporary(&mut self, filled: &mut dyn FnMut(usize)) -> Result<(), StageError> {
         if self.change.expected.is_none() {
-            return Ok(self.write_new_file(filled)?);
+            return Ok(self.write_temporary_for_new_path(filled)?);
         }
         let (dir, (mut file, is_writable)) = (self.target.dir.open()?, self.open_old_file()?);
         let metadata = file.metadata()?;
@@ -167,7 +167,7 @@ impl<'a> StagedFile<'a> {
         Ok(self.workspace.durability().sync_file(&temporary)?)
     }
 
-    fn write_new_file(&mut self, filled: &mut dyn FnMut(usize)) -> io::Result<()> {
+    fn write_temporary_for_new_path(&mut self, filled: &mut dyn FnMut(usize)) -> io::Result<()> {
         let dir = self.temporary_dir().open()?;
         let temporary = dir.create_new_file(&self.temporary, FileVisibility::Everyone)?;
         self.new_file_id = dir.entry_id(&self.temporary)?;
@@ -208,7 +208,7 @@ impl<'a> StagedFile<'a> {
         temporary: &File,
         filled: &mut dyn FnMut(usize),
     ) -> io::Result<()> {
-        let name = in_place_copy_name(&self.temporary);
+        let name = in_place_new_content_name(&self.temporary);
         let new = self.temporary_dir().open()?.create_new_file(&name, FileVisibility::Owner)?;
         write_with_progress(&new, self.change.bytes, filled)?;
         self.workspace.durability().sync_file(&new)?;
@@ -231,7 +231,7 @@ impl<'a> StagedFile<'a> {
     }
 
     /// Moves the new file into place if the old file has not changed.
-    pub(super) fn commit(&mut self) -> Result<(), ToolError> {
+    pub(super) fn apply_if_unchanged(&mut self) -> Result<(), ToolError> {
         let done = self.put_in_place();
         done.map_err(|trouble| trouble.into_tool_error(self.workspace, self.change.path))?;
         if self.stage == StagedState::Prepared {
@@ -346,7 +346,7 @@ impl<'a> StagedFile<'a> {
             return Err(self.changed_error().into());
         }
         let durability = self.workspace.durability();
-        let modes = self.changed_mode_in_place();
+        let modes = self.mode_change_if_in_place();
         let set_mode = |mode: Option<u32>| mode.map_or(Ok(()), |mode| set_mode_bits(file, mode));
         let written = overwrite(file, self.change.bytes)
             .and_then(|()| set_mode(modes.map(|(_, after)| after)))
@@ -363,7 +363,7 @@ impl<'a> StagedFile<'a> {
     }
 
     /// Returns the old and the new mode of a file that is written in place, if they differ.
-    fn changed_mode_in_place(&self) -> Option<(u32, u32)> {
+    fn mode_change_if_in_place(&self) -> Option<(u32, u32)> {
         let modes = self.change.modes.filter(|_| self.is_written_in_place())?;
         Some((modes.before?, modes.after)).filter(|(before, after)| before != after)
     }
@@ -374,19 +374,20 @@ impl<'a> StagedFile<'a> {
         &self,
         waited: &mut HashSet<FileId>,
     ) -> Result<(), ToolError> {
-        self.sync(&self.target.dir, waited)
+        self.sync_dir_once(&self.target.dir, waited)
     }
 
     /// Waits until the names of the temporary files are on disk, in the same way as
     /// [`Self::sync_directory_entries`].
-    pub(super) fn sync_temporary_entry(
-        &self,
-        waited: &mut HashSet<FileId>,
-    ) -> Result<(), ToolError> {
-        self.sync(self.temporary_dir(), waited)
+    pub(super) fn sync_temporary_dir(&self, waited: &mut HashSet<FileId>) -> Result<(), ToolError> {
+        self.sync_dir_once(self.temporary_dir(), waited)
     }
 
-    fn sync(&self, dir: &StagedDir, waited: &mut HashSet<FileId>) -> Result<(), ToolError> {
+    fn sync_dir_once(
+        &self,
+        dir: &StagedDir,
+        waited: &mut HashSet<FileId>,
+    ) -> Result<(), ToolError> {
         let wait = dir.sync_once(self.workspace.durability(), waited);
         wait.map_err(|error| self.workspace.explain_io_error(self.change.path, &error))
     }
@@ -399,7 +400,7 @@ impl<'a> StagedFile<'a> {
             WriteMethod::InPlace(_) => JournalWriteKind::InPlace,
         };
         let old = self.old_metadata.map(|old| old.file_id);
-        let modes = self.changed_mode_in_place();
+        let modes = self.mode_change_if_in_place();
         let after = *self.new_hash().as_bytes();
         PlannedWrite { modes, ..PlannedWrite::new(way, self.new_file_id, old, after) }
     }
@@ -465,7 +466,7 @@ impl<'a> StagedFile<'a> {
         vec![match before {
             Some(backup) => FileOperation::Replaced { path, backup, hash_after: after, modes },
             None => {
-                undo.record_unrecoverable(&path);
+                undo.record_missing_backup(&path);
                 FileOperation::Unrecoverable { path }
             }
         }]
@@ -490,7 +491,7 @@ impl<'a> StagedFile<'a> {
         // exists.
         let mut is_clean = state != StagedState::Stranded && remove(&self.temporary);
         if let (WriteMethod::InPlace(_), true) = (&self.method, is_clean) {
-            is_clean = remove(&in_place_copy_name(&self.temporary));
+            is_clean = remove(&in_place_new_content_name(&self.temporary));
         }
         if state != StagedState::Written {
             open::remove_empty_dirs(&self.target.created_dirs);

@@ -17,10 +17,10 @@ use crate::files::workspace::{Workspace, WorkspacePath};
 
 /// A link or an empty directory to add.
 #[derive(Debug)]
-pub(in crate::files) struct StagedAddition<'a> {
+pub(in crate::files) struct StagedLinkOrDir<'a> {
     workspace: &'a Workspace,
     place: AdditionPlace,
-    content: AddedContent<'a>,
+    content: LinkOrDir<'a>,
     id: FileId,
     stage: AdditionStage,
 }
@@ -39,7 +39,7 @@ pub(in crate::files) struct AdditionPlace {
 
 /// The kind of an added entry.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::files) enum AddedContent<'a> {
+pub(in crate::files) enum LinkOrDir<'a> {
     /// A link with its target.
     Link(&'a Path),
     /// A directory with its mode. `None` for the default mode.
@@ -58,11 +58,11 @@ enum AdditionStage {
     Removed,
 }
 
-impl<'a> StagedAddition<'a> {
+impl<'a> StagedLinkOrDir<'a> {
     pub(in crate::files) fn new(
         staging: &Staging<'a>,
         place: AdditionPlace,
-        content: AddedContent<'a>,
+        content: LinkOrDir<'a>,
     ) -> Self {
         let (workspace, stage) = (staging.workspace, AdditionStage::Prepared);
         Self { workspace, place, content, id: (0, 0), stage }
@@ -80,10 +80,10 @@ impl<'a> StagedAddition<'a> {
         let AdditionPlace { temporary_dir, temporary, .. } = &self.place;
         let dir = temporary_dir.open()?;
         match self.content {
-            AddedContent::Link(target) => dir.create_link(target.as_os_str(), temporary)?,
-            AddedContent::Directory(_) => dir.create_dir(temporary)?,
+            LinkOrDir::Link(target) => dir.create_link(target.as_os_str(), temporary)?,
+            LinkOrDir::Directory(_) => dir.create_dir(temporary)?,
         }
-        if let AddedContent::Directory(Some(mode)) = self.content {
+        if let LinkOrDir::Directory(Some(mode)) = self.content {
             // Its owner needs all rights, so that files can be added to the directory, and removed
             // when the call is undone.
             dir.set_entry_mode(temporary, (mode & 0o777) | 0o700)?;
@@ -94,23 +94,23 @@ impl<'a> StagedAddition<'a> {
     /// Returns the directory that this entry will be. `None` for a link.
     pub(in crate::files) fn as_dir(&self) -> Option<StagedDir> {
         match self.content {
-            AddedContent::Link(_) => None,
-            AddedContent::Directory(_) => Some(StagedDir::for_later(&self.place.at, self.id)),
+            LinkOrDir::Link(_) => None,
+            LinkOrDir::Directory(_) => Some(StagedDir::for_later(&self.place.at, self.id)),
         }
     }
 
     /// Returns the record of this entry for the journal.
     pub(super) fn journal_entry(&self) -> PlannedWrite {
-        let after = *self.content.hash().as_bytes();
+        let after = *self.content.link_target_hash().as_bytes();
         let kind = match self.content {
-            AddedContent::Link(_) => JournalEntryKind::Link,
-            AddedContent::Directory(_) => JournalEntryKind::Directory,
+            LinkOrDir::Link(_) => JournalEntryKind::Link,
+            LinkOrDir::Directory(_) => JournalEntryKind::Directory,
         };
         PlannedWrite { kind, ..PlannedWrite::new(JournalWriteKind::Add, self.id, None, after) }
     }
 
     /// Moves the entry into place if its path does not exist.
-    pub(super) fn commit(&mut self) -> Result<(), ToolError> {
+    pub(super) fn move_into_place(&mut self) -> Result<(), ToolError> {
         let AdditionPlace { at, dir, name, temporary_dir, temporary } = &self.place;
         let added = temporary_dir.open().and_then(|temporaries| {
             temporaries.rename_to_unused_in(temporary, &*dir.open()?, name)
@@ -139,7 +139,7 @@ impl<'a> StagedAddition<'a> {
         if !dir.entry_id(name).is_ok_and(|there| there == self.id) {
             return Ok(());
         }
-        match self.content.remove(&dir, name) {
+        match self.content.remove_if_same_kind(&dir, name) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
             done => done,
         }
@@ -154,7 +154,8 @@ impl<'a> StagedAddition<'a> {
             AdditionStage::Prepared => {
                 self.stage = AdditionStage::Removed;
                 let dir = self.place.temporary_dir.open();
-                let removed = dir.and_then(|dir| self.content.remove(&dir, &self.place.temporary));
+                let removed = dir
+                    .and_then(|dir| self.content.remove_if_same_kind(&dir, &self.place.temporary));
                 removed.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true)
             }
         }
@@ -162,41 +163,42 @@ impl<'a> StagedAddition<'a> {
 
     /// Waits until the temporary name is on disk. Does nothing if `waited` already contains its
     /// directory.
-    pub(super) fn sync_temporary_entry(
-        &self,
-        waited: &mut HashSet<FileId>,
-    ) -> Result<(), ToolError> {
-        self.sync(&self.place.temporary_dir, waited)
+    pub(super) fn sync_temporary_dir(&self, waited: &mut HashSet<FileId>) -> Result<(), ToolError> {
+        self.sync_dir_once(&self.place.temporary_dir, waited)
     }
 
-    /// Waits until the final name is on disk, in the same way as [`Self::sync_temporary_entry`].
+    /// Waits until the final name is on disk, in the same way as [`Self::sync_temporary_dir`].
     pub(super) fn sync_directory_entries(
         &self,
         waited: &mut HashSet<FileId>,
     ) -> Result<(), ToolError> {
-        self.sync(&self.place.dir, waited)
+        self.sync_dir_once(&self.place.dir, waited)
     }
 
-    fn sync(&self, dir: &StagedDir, waited: &mut HashSet<FileId>) -> Result<(), ToolError> {
+    fn sync_dir_once(
+        &self,
+        dir: &StagedDir,
+        waited: &mut HashSet<FileId>,
+    ) -> Result<(), ToolError> {
         let synced = dir.sync_once(self.workspace.durability(), waited);
         synced.map_err(|error| self.workspace.explain_io_error(&self.place.at, &error))
     }
 
     /// Returns the operation that is needed to undo the addition.
-    pub(super) fn operation(&self) -> FileOperation {
+    pub(super) fn undo_operation(&self) -> FileOperation {
         let path = self.place.at.path().to_owned();
         match self.content {
-            AddedContent::Link(_) => {
-                FileOperation::CreatedLink { path, hash_after: self.content.hash() }
+            LinkOrDir::Link(_) => {
+                FileOperation::CreatedLink { path, hash_after: self.content.link_target_hash() }
             }
-            AddedContent::Directory(_) => FileOperation::CreatedDirectory(path),
+            LinkOrDir::Directory(_) => FileOperation::CreatedDirectory(path),
         }
     }
 }
 
-impl AddedContent<'_> {
+impl LinkOrDir<'_> {
     /// Returns the hash of the target of a link.
-    fn hash(self) -> ContentHash {
+    fn link_target_hash(self) -> ContentHash {
         match self {
             Self::Link(target) => ContentHash::of_bytes(target.as_os_str().as_encoded_bytes()),
             Self::Directory(_) => ContentHash::of_bytes(b""),
@@ -205,7 +207,7 @@ impl AddedContent<'_> {
 
     /// Removes an entry of this kind. Does nothing if another program has put an entry of another
     /// kind there.
-    fn remove(self, dir: &Dir, name: &OsStr) -> io::Result<()> {
+    fn remove_if_same_kind(self, dir: &Dir, name: &OsStr) -> io::Result<()> {
         match (self, dir.entry_kind(name)?) {
             (Self::Link(_), FileKind::Link) => dir.remove_file(name),
             (Self::Directory(_), FileKind::Directory) => dir.remove_dir(name),

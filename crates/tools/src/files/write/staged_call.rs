@@ -9,12 +9,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::staged::StagedFile;
-use super::staged_addition::StagedAddition;
+use super::staged_addition::StagedLinkOrDir;
 use super::staged_removal::StagedRemoval;
 use super::{state_folder_error, with_unrestored_files};
 use crate::error::ToolError;
 use crate::files::Durability;
-use crate::files::state::journal::{Journal, JournalFile, PlannedWrite};
+use crate::files::state::journal::{JournaledFile, PlannedWrite, RollbackJournal};
 use crate::files::state::undo_entry::FileOperation;
 use crate::files::state::undo_store::UndoStore;
 use crate::files::system::FileId;
@@ -27,9 +27,9 @@ pub(crate) struct StagedCall<'a> {
     workspace: &'a Workspace,
     pub(in crate::files) removals: Vec<StagedRemoval<'a>>,
     /// The new directories and links, parents first.
-    pub(in crate::files) additions: Vec<StagedAddition<'a>>,
+    pub(in crate::files) additions: Vec<StagedLinkOrDir<'a>>,
     pub(in crate::files) files: Vec<StagedFile<'a>>,
-    journal: Option<Journal>,
+    journal: Option<RollbackJournal>,
 }
 
 impl<'a> StagedCall<'a> {
@@ -37,10 +37,10 @@ impl<'a> StagedCall<'a> {
     /// `None` if the call has no journal.
     pub(in crate::files) fn begin(
         workspace: &'a Workspace,
-        names: Option<Vec<JournalFile>>,
+        names: Option<Vec<JournaledFile>>,
     ) -> Result<Self, ToolError> {
-        let begin = |names| match workspace.journal_folder() {
-            Some(folder) => Journal::begin(folder, names).map(Some),
+        let begin = |names| match workspace.journal_folder_after_recovery() {
+            Some(folder) => RollbackJournal::begin(folder, names).map(Some),
             None => Ok(None),
         };
         let journal = names.map_or(Ok(None), begin);
@@ -63,9 +63,9 @@ impl<'a> StagedCall<'a> {
     }
 
     /// Adds a link or a directory, and creates it at its temporary name.
-    pub(in crate::files) fn stage_addition(
+    pub(in crate::files) fn stage_link_or_dir(
         &mut self,
-        mut staged: StagedAddition<'a>,
+        mut staged: StagedLinkOrDir<'a>,
     ) -> Result<(), ToolError> {
         let done = staged.stage();
         self.additions.push(staged);
@@ -105,10 +105,10 @@ impl<'a> StagedCall<'a> {
             // entries must be on disk too.
             let mut waited = HashSet::new();
             for staged in &self.additions {
-                staged.sync_temporary_entry(&mut waited)?;
+                staged.sync_temporary_dir(&mut waited)?;
             }
             for staged in &self.files {
-                staged.sync_temporary_entry(&mut waited)?;
+                staged.sync_temporary_dir(&mut waited)?;
             }
         }
         Ok(())
@@ -124,7 +124,7 @@ impl<'a> StagedCall<'a> {
 
     fn planned_writes(&self) -> Vec<PlannedWrite> {
         let removals = self.removals.iter().map(StagedRemoval::journal_entry);
-        let additions = self.additions.iter().map(StagedAddition::journal_entry);
+        let additions = self.additions.iter().map(StagedLinkOrDir::journal_entry);
         let files = self.files.iter().map(StagedFile::journal_entry);
         removals.chain(additions).chain(files).collect()
     }
@@ -132,10 +132,10 @@ impl<'a> StagedCall<'a> {
     /// Applies each change. Stops at the first failure.
     fn put_all_in_place(&mut self) -> Result<(), ToolError> {
         for removal in &mut self.removals {
-            removal.commit()?;
+            removal.move_aside_if_unchanged()?;
         }
         for addition in &mut self.additions {
-            addition.commit()?;
+            addition.move_into_place()?;
         }
         let mut written = HashSet::new();
         for staged in &mut self.files {
@@ -144,7 +144,7 @@ impl<'a> StagedCall<'a> {
             if !written.insert(staged.path().to_owned()) {
                 return Err(staged.changed_error());
             }
-            staged.commit()?;
+            staged.apply_if_unchanged()?;
         }
         self.sync_changed_directories()
     }
@@ -187,7 +187,7 @@ impl<'a> StagedCall<'a> {
     pub(in crate::files) fn back_up_old(&mut self, undo: Option<&UndoStore>) -> Vec<FileOperation> {
         let mut operations: Vec<_> =
             self.removals.iter_mut().map(|removal| removal.back_up_or_remove(undo)).collect();
-        operations.extend(self.additions.iter().map(StagedAddition::operation));
+        operations.extend(self.additions.iter().map(StagedLinkOrDir::undo_operation));
         operations.extend(self.files.iter().flat_map(|staged| staged.back_up_old(undo)));
         operations
     }
@@ -204,7 +204,7 @@ impl Drop for StagedCall<'_> {
         for addition in self.additions.iter_mut().rev() {
             is_clean &= addition.remove_temporary_entry();
         }
-        is_clean &= self.removals.iter().all(StagedRemoval::is_finished);
+        is_clean &= self.removals.iter().all(StagedRemoval::has_no_temporary_entry);
         if let (false, Some(journal)) = (is_clean, &mut self.journal) {
             journal.keep_for_replay();
         }
@@ -212,12 +212,12 @@ impl Drop for StagedCall<'_> {
 }
 
 /// Returns the record of the names of an entry for the journal.
-pub(in crate::files) fn journal_file(
+pub(in crate::files) fn journal_names_of_entry(
     dir: PathBuf,
     name: OsString,
     temporary: OsString,
     temporary_dir: Option<PathBuf>,
-) -> JournalFile {
+) -> JournaledFile {
     let copies = temporary_dir.filter(|other| *other != dir).map(PathBuf::into_os_string);
-    JournalFile { dir: dir.into_os_string(), name, temporary, made: Vec::new(), copies }
+    JournaledFile { dir: dir.into_os_string(), name, temporary, made: Vec::new(), copies }
 }

@@ -40,7 +40,7 @@ impl<'a> Staging<'a> {
 
     /// Returns the open directory `dir` as the directory of staged entries. Its path `at` must not
     /// contain links.
-    pub(in crate::files) fn staged_dir(
+    pub(in crate::files) fn wrap_open_dir(
         &self,
         at: &WorkspacePath,
         dir: Dir,
@@ -49,11 +49,11 @@ impl<'a> Staging<'a> {
     }
 
     /// Opens the folder of the journal.
-    pub(super) fn journal_folder(&self, folder: &Path) -> io::Result<StagedDir> {
+    pub(super) fn open_journal_folder(&self, folder: &Path) -> io::Result<StagedDir> {
         if let Some(opened) = self.journal_folder.get() {
             return Ok(opened.clone());
         }
-        let root = WorkspaceRoot::pin_real_path(&folder.canonicalize()?)?;
+        let root = WorkspaceRoot::pin_at_real_path(&folder.canonicalize()?)?;
         let dir = root.pinned.open_dir(Path::new(""))?;
         let opened = StagedDir::new(Arc::new(root), PathBuf::new(), dir, true)?;
         Ok(self.journal_folder.get_or_init(|| opened).clone())
@@ -158,21 +158,21 @@ impl WriteTarget {
         };
         Ok(Self {
             path: target.path().to_owned(),
-            dir: staging.staged_dir(&parent, dir).map_err(explain)?,
+            dir: staging.wrap_open_dir(&parent, dir).map_err(explain)?,
             name: name.to_owned(),
-            temporary_dir: Self::copies_dir(staging, manner)?,
+            temporary_dir: Self::open_repair_copy_dir(staging, manner)?,
             created_dirs: made,
         })
     }
 
     /// Returns the directory of the copies. Returns `None` if it is the directory of the file.
-    pub(in crate::files) fn copies_dir(
+    pub(in crate::files) fn open_repair_copy_dir(
         staging: &Staging<'_>,
         manner: ReplaceOrInPlace,
     ) -> Result<Option<StagedDir>, ToolError> {
-        match (manner.repair_copy_location, staging.workspace.journal_folder()) {
+        match (manner.repair_copy_location, staging.workspace.journal_folder_after_recovery()) {
             (RepairCopyLocation::StateFolder, Some(folder)) => {
-                let dir = staging.journal_folder(folder);
+                let dir = staging.open_journal_folder(folder);
                 dir.map(Some).map_err(|error| state_folder_error(staging.workspace, &error))
             }
             _ => Ok(None),

@@ -31,7 +31,7 @@ pub(in crate::files) struct AsideName<'a> {
 
 /// An entry to remove, as the preview has found it.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::files) struct RemovedEntry<'a> {
+pub(in crate::files) struct EntryToRemove<'a> {
     pub(in crate::files) entry: &'a EntryPath,
     pub(in crate::files) fingerprint: &'a EntryFingerprint,
     /// Whether the entry becomes a backup. Otherwise, the removal is permanent.
@@ -42,7 +42,7 @@ pub(in crate::files) struct RemovedEntry<'a> {
 #[derive(Debug)]
 pub(in crate::files) struct StagedRemoval<'a> {
     workspace: &'a Workspace,
-    found: RemovedEntry<'a>,
+    found: EntryToRemove<'a>,
     dir: StagedDir,
     name: AsideName<'a>,
     id: FileId,
@@ -96,7 +96,7 @@ impl<'a> StagedRemoval<'a> {
     /// Prepares the removal. Changes nothing.
     pub(in crate::files) fn create(
         staging: &Staging<'a>,
-        found: RemovedEntry<'a>,
+        found: EntryToRemove<'a>,
         temporary: OsString,
     ) -> Result<Self, ToolError> {
         let (workspace, entry) = (staging.workspace, found.entry);
@@ -108,7 +108,7 @@ impl<'a> StagedRemoval<'a> {
         let id = dir.entry_id(&entry.name).map_err(explain)?;
         // The path of the entry itself has no links, unlike the path of `entry.parent`.
         let parent = entry.path.parent().unwrap_or_else(|| entry.parent.clone());
-        let dir = staging.staged_dir(&parent, dir).map_err(explain)?;
+        let dir = staging.wrap_open_dir(&parent, dir).map_err(explain)?;
         let name = AsideName { entry, kind: found.fingerprint.kind, temporary };
         Ok(Self { workspace, found, dir, name, id, stage: RemovalStage::Original })
     }
@@ -119,7 +119,7 @@ impl<'a> StagedRemoval<'a> {
     }
 
     /// Moves the entry to its temporary name. Fails if the entry has changed since the preview.
-    pub(in crate::files) fn commit(&mut self) -> Result<(), ToolError> {
+    pub(in crate::files) fn move_aside_if_unchanged(&mut self) -> Result<(), ToolError> {
         let path = &self.name.entry.path;
         let explain = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => changed_error(path),
@@ -171,7 +171,7 @@ impl<'a> StagedRemoval<'a> {
             return FileOperation::Deleted { path, backup };
         }
         if let Some(undo) = undo {
-            undo.record_unrecoverable(&path);
+            undo.record_missing_backup(&path);
         }
         self.remove();
         FileOperation::Unrecoverable { path }
@@ -203,7 +203,7 @@ impl<'a> StagedRemoval<'a> {
     }
 
     /// Returns whether the entry has no temporary name any more.
-    pub(in crate::files) fn is_finished(&self) -> bool {
+    pub(in crate::files) fn has_no_temporary_entry(&self) -> bool {
         self.stage != RemovalStage::Aside
     }
 }

@@ -8,8 +8,8 @@ mod journal;
 
 use super::staged::StagedFile;
 use super::{
-    CrashProtection, FileWrite, PreImage, ReplaceOrInPlace, Staging, WriteTarget, atomic_write,
-    read_whole, write_all_or_none, write_all_with_progress,
+    CrashProtection, FileWrite, PreImage, ReplaceOrInPlace, Staging, WriteTarget,
+    atomic_write_if_unchanged, read_whole, write_all_or_none, write_all_with_progress,
 };
 use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
@@ -23,7 +23,7 @@ use std::ffi::OsString;
 fn write(tree: &TestWorkspace, path: &str, text: &str) -> Result<(), ToolError> {
     let at = tree.resolve(path);
     let seen = read_whole(&tree.workspace, &at, 99)?;
-    atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
+    atomic_write_if_unchanged(&tree.workspace, &at, text.as_bytes(), &seen)
 }
 
 /// Creates the temporary files of a write.
@@ -62,7 +62,7 @@ fn a_reused_inode_number_is_not_mistaken_for_the_new_file() {
     let at = tree.resolve("file");
     let change = FileWrite::new(&at, Some(b"old"), b"ours");
     let mut staged = stage_file(&tree, change, ReplaceOrInPlace::default(), "beside".into());
-    staged.commit().unwrap();
+    staged.apply_if_unchanged().unwrap();
     let number = |name| std::fs::metadata(tree.path(name)).unwrap().ino();
     let (ours, mut theirs) = (number("file"), String::new());
     for round in 0..100 {
@@ -88,7 +88,7 @@ fn a_change_after_staging_is_not_overwritten() {
         let name = if is_renamed { "theirs" } else { "file" };
         tree.write(name, "theirs");
         std::fs::rename(tree.path(name), tree.path("file")).unwrap();
-        let error = staged.commit().unwrap_err();
+        let error = staged.apply_if_unchanged().unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         drop(staged);
         assert_eq!((tree.read("file"), tree.names(".")), ("theirs".into(), vec!["file".into()]));
@@ -111,7 +111,8 @@ fn a_change_since_the_preview_is_not_overwritten() {
         (".", PreImage::Missing, ErrorCode::IsADirectory),
         ("file/more", PreImage::Missing, ErrorCode::NotADirectory),
     ] {
-        let error = atomic_write(&tree.workspace, &tree.resolve(path), b"new", &seen).unwrap_err();
+        let error = atomic_write_if_unchanged(&tree.workspace, &tree.resolve(path), b"new", &seen)
+            .unwrap_err();
         assert_eq!(error.code(), Some(code), "{path} {seen:?}");
     }
     assert_eq!(tree.names("."), ["dir", "file"]);
@@ -179,7 +180,8 @@ fn nothing_is_written_through_links_that_lead_out_or_to_special_files() {
         ("dangling-out", &PreImage::Missing, ErrorCode::NotFound),
         ("fifo", &bytes, ErrorCode::NotARegularFile),
     ] {
-        let error = atomic_write(&tree.workspace, &tree.resolve(path), b"new", seen).unwrap_err();
+        let error = atomic_write_if_unchanged(&tree.workspace, &tree.resolve(path), b"new", seen)
+            .unwrap_err();
         assert_eq!(error.code(), Some(code), "{path}: {error}");
     }
     assert_eq!(std::fs::read_to_string(tree.outer_folder().join("secret")).unwrap(), "secret");
@@ -274,7 +276,7 @@ fn a_rollback_keeps_what_another_program_wrote_to_the_new_file() {
         let at = tree.resolve("file");
         let change = FileWrite::new(&at, expected.map(str::as_bytes), b"ours");
         let mut staged = stage_file(&tree, change, ReplaceOrInPlace::default(), "beside".into());
-        staged.commit().unwrap();
+        staged.apply_if_unchanged().unwrap();
         std::fs::write(tree.path("file"), "theirs").unwrap();
         staged.roll_back().unwrap();
         drop(staged);
@@ -308,7 +310,8 @@ fn a_concurrent_replacement_is_not_lost() {
     for number in 1..=2_000_u32 {
         let seen = read_whole(&tree.workspace, &tree.resolve("file"), 99).unwrap();
         go.send(number).unwrap();
-        let written = atomic_write(&tree.workspace, &tree.resolve("file"), b"ours", &seen);
+        let written =
+            atomic_write_if_unchanged(&tree.workspace, &tree.resolve("file"), b"ours", &seen);
         is_done.recv().unwrap();
         match written {
             // This write was complete before the other program replaced the file.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, UdpSocket};
 
-use super::{AddressKind, Network, is_own_address};
+use super::{AddressKind, NetworkFunctions, is_own_address};
 
 /// Returns the source address that this computer uses for packets to the internet, if it has one.
 fn own_address() -> Option<IpAddr> {
@@ -22,7 +22,7 @@ fn addresses_of_this_computer_are_recognised() {
     // A computer without a network has no such address.
     if let Some(address) = own_address().filter(|address| !address.is_loopback()) {
         assert!(is_own_address(address), "{address}");
-        let kind = Network::of_host().classify(address);
+        let kind = NetworkFunctions::of_this_process().classify(address);
         assert_eq!(kind, AddressKind::OwnInterface, "{address}");
     }
 }

@@ -54,7 +54,7 @@ fn description(tools: &[Arc<RegisteredTool>]) -> String {
             .to_owned();
     let max = text.len() + MAX_TOOL_LIST_BYTES;
     for (at, tool) in tools.iter().enumerate() {
-        let line = listed(tool);
+        let line = tool_list_line(tool);
         if text.len() + line.len() > max {
             // Writing to a string cannot fail.
             let _ = write!(text, "\n… and {} more; find them by words.", tools.len() - at);
@@ -67,7 +67,7 @@ fn description(tools: &[Arc<RegisteredTool>]) -> String {
 
 /// Returns the line that lists a tool. The description may come from a server, so it is truncated,
 /// and invisible characters are escaped.
-fn listed(tool: &RegisteredTool) -> String {
+fn tool_list_line(tool: &RegisteredTool) -> String {
     let description = tool.spec.description.trim().lines().next().unwrap_or_default();
     let (description, is_cut) = escape_invisible_truncated(description, MAX_LISTED_TOOL_BYTES);
     let end = if is_cut { "…" } else { "" };
@@ -116,7 +116,7 @@ impl Tool for FindTool {
     fn spec(&self) -> Spec {
         Spec::new("find_tool", self.description.clone(), ToolKind::Search)
             .with_side_effects(SideEffects::Nothing)
-            .with_title("find-tool")
+            .with_title_message_key("find-tool")
     }
 
     fn describe(&self, args: &Args, _: &Context) -> CallDescription {
@@ -143,14 +143,14 @@ impl Tool for FindTool {
         let found = find(&tools, &query);
         if found.is_empty() {
             let text = "No tool has these words in its name or description.".to_owned();
-            return Ok(ToolOutput::for_model_and_client(text, json!({ "tools": [] })));
+            return Ok(ToolOutput::for_model_and_client_alike(text, json!({ "tools": [] })));
         }
         let names = found.iter().map(|tool| tool.spec.name.to_string());
         let raw: Vec<Value> = names.clone().map(Value::from).collect();
-        lock(&current).add_found(names);
-        let lines: String = found.iter().map(|tool| listed(tool)).collect();
+        lock(&current).offer_found_tools(names);
+        let lines: String = found.iter().map(|tool| tool_list_line(tool)).collect();
         let text = format!("You can call these tools in your next reply:{lines}");
-        Ok(ToolOutput::for_model_and_client(text, json!({ "tools": raw })))
+        Ok(ToolOutput::for_model_and_client_alike(text, json!({ "tools": raw })))
     }
 }
 

@@ -63,6 +63,6 @@ async fn only_a_rule_about_the_host_allows_its_private_addresses() {
 #[tokio::test]
 async fn a_permissive_policy_allows_no_private_addresses() {
     let open = open_command();
-    drop(open.handle().session().update(|session, _| session.set_policy(Arc::new(AllowAll))));
+    drop(open.handle().session().update(|session, _| session.replace_policy(Arc::new(AllowAll))));
     assert!(!allows_private_addresses(&open).await);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Verdict};
-use acp_types::{FileChange, Operation, diff};
+use acp_types::{FileChange, FileChangeOperation, diff};
 use callboard_text::path_text;
 
 use crate::files::apply::PathChange;
@@ -62,7 +62,7 @@ impl CommandChanges {
     }
 
     /// Returns a note on the entries that are not applied.
-    pub(crate) fn skipped_note(&self, workspace: &Workspace) -> Option<Note> {
+    pub(crate) fn unapplied_entries_note(&self, workspace: &Workspace) -> Option<Note> {
         names_note("preview-skipped", self.skipped.iter().map(PathBuf::as_path), workspace)
     }
 
@@ -97,7 +97,7 @@ impl CommandChanges {
             PathChange::AddDirectory { .. } | PathChange::AddLink { .. } => false,
             _ => true,
         };
-        is_sufficient && !is_git_data(change)
+        is_sufficient && !is_git_written_data(change)
     }
 
     /// Returns a path that the session's rules or policy deny to change.
@@ -112,7 +112,7 @@ impl CommandChanges {
     }
 
     /// Returns a note on the files whose content is not shown.
-    pub(crate) fn hidden_note(
+    pub(crate) fn withheld_content_note(
         &self,
         may_read: impl Fn(&PathChange) -> bool,
         workspace: &Workspace,
@@ -131,7 +131,7 @@ impl CommandChanges {
             let next = self.paths.get(index + 1).map(PathChange::path);
             let is_parent = next.is_some_and(|next| next.starts_with(change.path()));
             match change {
-                change if is_git_data(change) => git_data += 1,
+                change if is_git_written_data(change) => git_data += 1,
                 PathChange::AddDirectory { .. } if is_parent => {}
                 change => notes.extend(path_notes(change, workspace)),
             }
@@ -140,7 +140,7 @@ impl CommandChanges {
             notes.push(Note::new("preview-repository").with_count("files", git_data));
         }
         notes.extend(self.generated.iter().map(|folder| {
-            let (files, bytes, removed) = folder.counts();
+            let (files, bytes, removed) = folder.file_byte_and_removal_counts();
             let key = if removed == 0 { "preview-generated" } else { "preview-generated-removed" };
             Note::new(key)
                 .with_text("path", workspace.display(folder.path()))
@@ -149,7 +149,7 @@ impl CommandChanges {
                 .with_count("removed", removed)
         }));
         notes.extend(self.protection.notes());
-        notes.extend(self.skipped_note(workspace));
+        notes.extend(self.unapplied_entries_note(workspace));
         notes.extend(self.skipped_modes_note(workspace));
         notes
     }
@@ -174,7 +174,7 @@ fn path_effect(change: &PathChange) -> Effect {
 /// Returns whether a change is only of data that git itself writes, such as objects and references.
 /// Such changes are not shown as diffs, because people cannot read them. A repository also contains
 /// files that people write and that git obeys, e.g. hooks.
-fn is_git_data(change: &PathChange) -> bool {
+fn is_git_written_data(change: &PathChange) -> bool {
     const FOLDERS: &[&str] = &["logs", "objects", "refs"];
     const FILES: &[&str] = &[
         "COMMIT_EDITMSG",
@@ -200,7 +200,11 @@ fn is_git_data(change: &PathChange) -> bool {
 fn file_change(change: &PathChange, may_read: bool, deadline: Instant) -> FileChange {
     match change {
         PathChange::Write { at, before, after } => {
-            let operation = if before.is_none() { Operation::Add } else { Operation::Modify };
+            let operation = if before.is_none() {
+                FileChangeOperation::Add
+            } else {
+                FileChangeOperation::Modify
+            };
             let text = |bytes: &[u8]| {
                 let decoded = DecodedText::decode("", bytes.to_owned()).ok();
                 decoded.map(DecodedText::into_string).filter(|_| may_read)
@@ -214,9 +218,11 @@ fn file_change(change: &PathChange, may_read: bool, deadline: Instant) -> FileCh
             }
         }
         PathChange::Remove(found) if may_read => found.deletion_change(),
-        PathChange::Remove(found) => FileChange::new(Operation::Delete, found.entry.path.path()),
+        PathChange::Remove(found) => {
+            FileChange::new(FileChangeOperation::Delete, found.entry.path.path())
+        }
         PathChange::AddLink { at, .. } | PathChange::AddDirectory { at, .. } => {
-            FileChange::new(Operation::Add, at.path())
+            FileChange::new(FileChangeOperation::Add, at.path())
         }
     }
 }
@@ -244,7 +250,7 @@ fn path_notes(change: &PathChange, workspace: &Workspace) -> Vec<Note> {
             let path = workspace.display(found.entry.path.path());
             let about = |what| {
                 let note = Note::new("preview-path-note").with_text("path", &path);
-                note.with_notes("what", [what], "")
+                note.with_joined_notes("what", [what], "")
             };
             found.size_note().into_iter().chain(found.restorability_note()).map(about).collect()
         }

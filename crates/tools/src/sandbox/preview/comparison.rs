@@ -16,9 +16,9 @@ use super::PreviewCopies;
 use super::changes::{CommandChanges, PreviewObstacle};
 use super::generated::GeneratedFolder;
 use crate::error::ErrorCode;
-use crate::files::apply::{FileContent, PathChange, assess_protection};
+use crate::files::apply::{FileBytesAndMode, PathChange, assess_crash_protection};
 use crate::files::remove::{inspect_entry, inspect_entry_with_text};
-use crate::files::system::{Dir, FileKind, link_count, mode_bits, read_to_cap};
+use crate::files::system::{Dir, FileKind, link_count, mode_bits, read_all_if_within_limit};
 use crate::files::walk::is_generated_folder;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::limits::{
@@ -44,7 +44,7 @@ pub(super) fn compare(
         comparison.compare_folder(&folder.path, &folder.layer)?;
     }
     let mut found = comparison.changes;
-    let protection = assess_protection(workspace, &found.paths);
+    let protection = assess_crash_protection(workspace, &found.paths);
     found.protection = protection.map_err(|error| match error.code() {
         Some(ErrorCode::ChangedSincePreview) => PreviewObstacle::Outdated,
         _ => PreviewObstacle::Inapplicable { why: error.to_string() },
@@ -87,7 +87,7 @@ impl Comparison<'_> {
                 }
                 continue;
             }
-            let generated = generated_folder(&entry.path);
+            let generated = outermost_generated_folder(&entry.path);
             // The removal of a whole generated folder is shown, and can be undone.
             let generated = generated
                 .filter(|folder| entry.path != *folder || entry.kind != LayerEntryKind::Removed);
@@ -197,7 +197,7 @@ impl Comparison<'_> {
         // A command cannot set the special bits of a file.
         let special = before.as_ref().map_or(0, |before| before.mode & 0o7000);
         let mode = mode & (0o777 | special);
-        let after = FileContent { bytes: self.read(&at, &file)?, mode };
+        let after = FileBytesAndMode { bytes: self.read_within_byte_budget(&at, &file)?, mode };
         match before.as_ref() == Some(&after) {
             true => Ok(()),
             false => self.push(PathChange::Write { at, before, after }),
@@ -209,20 +209,24 @@ impl Comparison<'_> {
         at: &WorkspacePath,
         dir: &Dir,
         name: &OsStr,
-    ) -> Result<FileContent, PreviewObstacle> {
+    ) -> Result<FileBytesAndMode, PreviewObstacle> {
         let file = dir.open_file(name).map_err(|error| unreadable(at.path(), &error))?;
-        let bytes = self.read(at, &file)?;
+        let bytes = self.read_within_byte_budget(at, &file)?;
         let metadata = file.metadata().map_err(|error| unreadable(at.path(), &error))?;
         if link_count(&metadata) > 1 {
             return Err(PreviewObstacle::HardLinks { path: at.path().to_owned() });
         }
         // The content is read before the time, so a change during the comparison is detected.
         self.require_unchanged(dir, name, at.path())?;
-        Ok(FileContent { bytes, mode: mode_bits(&metadata) })
+        Ok(FileBytesAndMode { bytes, mode: mode_bits(&metadata) })
     }
 
-    fn read(&mut self, at: &WorkspacePath, file: &fs::File) -> Result<Vec<u8>, PreviewObstacle> {
-        let bytes = read_to_cap(file, self.bytes_left);
+    fn read_within_byte_budget(
+        &mut self,
+        at: &WorkspacePath,
+        file: &fs::File,
+    ) -> Result<Vec<u8>, PreviewObstacle> {
+        let bytes = read_all_if_within_limit(file, self.bytes_left);
         let bytes = bytes.map_err(|error| unreadable(at.path(), &error))?;
         let bytes = bytes.ok_or(PreviewObstacle::TooLarge)?;
         self.bytes_left -= bytes.len() as u64;
@@ -246,7 +250,7 @@ impl Comparison<'_> {
             None => inspect_entry(self.workspace, at),
         };
         let found = found.map_err(|error| unreadable(at.path(), &error))?;
-        if found.require_deletable().is_err() {
+        if found.require_restorable_or_inspected().is_err() {
             return Err(PreviewObstacle::TooLarge);
         }
         self.require_tree_unchanged(&real.dir, name, at.path(), 0)?;
@@ -269,8 +273,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Records the removal of the old entries of a folder that the command replaced, except those in
-    /// `names`, which exist in the new folder too.
+    /// Records the removal of the old entries of a folder that the command replaced, except those
+    /// in `names`, which exist in the new folder too.
     fn record_removals_except(
         &mut self,
         at: &WorkspacePath,
@@ -376,7 +380,7 @@ impl Comparison<'_> {
 
 /// Returns the outermost folder of a path whose content tools generate. The files of a repository
 /// are not generated: their changes are applied all or none, like those of other files.
-fn generated_folder(path: &Path) -> Option<&Path> {
+fn outermost_generated_folder(path: &Path) -> Option<&Path> {
     let is_in_repository = |path: &Path| path.iter().any(|name| name == ".git");
     let is_generated = |folder: &&Path| {
         let name = folder.file_name().unwrap_or_default();

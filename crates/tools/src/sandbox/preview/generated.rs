@@ -28,7 +28,7 @@ pub(crate) struct GeneratedFolder {
     /// The time before the command started, in nanoseconds since the Unix epoch.
     since: i128,
     /// The changed entries, parents first.
-    entries: Vec<GeneratedEntry>,
+    entries: Vec<GeneratedEntryChange>,
     /// Number of changed files and links.
     files: u64,
     /// Total size of the changed files.
@@ -39,7 +39,7 @@ pub(crate) struct GeneratedFolder {
 
 /// A change of one entry.
 #[derive(Debug)]
-struct GeneratedEntry {
+struct GeneratedEntryChange {
     /// The entry in the layer. Its path is beneath the project folder.
     entry: LayerEntry,
     /// The metadata of a file in the layer at the time of the comparison.
@@ -68,7 +68,7 @@ impl GeneratedFolder {
 
     /// Returns the number and the total size of the changed files, and the number of removed
     /// entries.
-    pub(super) fn counts(&self) -> (u64, u64, u64) {
+    pub(super) fn file_byte_and_removal_counts(&self) -> (u64, u64, u64) {
         (self.files, self.bytes, self.removed)
     }
 
@@ -83,7 +83,7 @@ impl GeneratedFolder {
         }
         self.files += u64::from(matches!(entry.kind, LayerEntryKind::File | LayerEntryKind::Link));
         self.removed += removed as u64;
-        self.entries.push(GeneratedEntry { entry: entry.clone(), look });
+        self.entries.push(GeneratedEntryChange { entry: entry.clone(), look });
         Ok(())
     }
 
@@ -93,7 +93,7 @@ impl GeneratedFolder {
     ///
     /// `changed_since_preview`.
     pub(crate) fn require_unchanged(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        self.entries.iter().try_for_each(|GeneratedEntry { entry, .. }| {
+        self.entries.iter().try_for_each(|GeneratedEntryChange { entry, .. }| {
             let at = workspace.locate_without_following(&self.root.join(&entry.path))?;
             let parent = at.parent().zip(at.path().file_name());
             let dir =
@@ -120,7 +120,12 @@ impl GeneratedFolder {
         })
     }
 
-    fn apply_entry(&self, dir: &Dir, name: &OsStr, change: &GeneratedEntry) -> io::Result<()> {
+    fn apply_entry(
+        &self,
+        dir: &Dir,
+        name: &OsStr,
+        change: &GeneratedEntryChange,
+    ) -> io::Result<()> {
         let old = dir.entry_kind(name).ok();
         match change.entry.kind {
             LayerEntryKind::Removed => remove_tree(dir, name).or_else(ignore_missing),
@@ -152,7 +157,12 @@ impl GeneratedFolder {
 
     /// Replaces a file by a copy of a file in the layer. The file has either its old or its new
     /// content.
-    fn replace_file(&self, dir: &Dir, name: &OsStr, change: &GeneratedEntry) -> io::Result<()> {
+    fn replace_file(
+        &self,
+        dir: &Dir,
+        name: &OsStr,
+        change: &GeneratedEntryChange,
+    ) -> io::Result<()> {
         let changed = || io::Error::other("the previewed file was changed");
         let look = change.look.ok_or_else(changed)?;
         let (layer, name_in_layer) = self.open_layer_parent(&change.entry.path)?;

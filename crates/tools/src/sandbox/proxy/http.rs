@@ -36,7 +36,7 @@ pub(super) fn parse_request(head: &[u8]) -> Result<ProxyRequest, Refusal> {
         return Ok(ProxyRequest { credentials, destination, forwarded: None });
     }
     let (destination, path) = parse_url(target)?;
-    let body_bytes = body_bytes(fields)?;
+    let body_bytes = parse_body_length(fields)?;
     let first_line = format!("{method} {path} HTTP/1.{version}\r\n");
     let head = forwarded_head(first_line, &destination, fields);
     let forwarded = Some(ForwardedRequest { head, body_bytes });
@@ -80,7 +80,7 @@ fn parse_url(url: &str) -> Result<(Destination, String), Refusal> {
 
 /// Returns the length of the body, or `None` if it is chunked. A request whose length servers could
 /// interpret in different ways is an error (RFC 9112, section 6.3).
-fn body_bytes(fields: &[Header<'_>]) -> Result<Option<u64>, Refusal> {
+fn parse_body_length(fields: &[Header<'_>]) -> Result<Option<u64>, Refusal> {
     let mut lengths = values(fields, "Content-Length");
     let length = lengths.next();
     if lengths.any(|other| Some(other) != length) {

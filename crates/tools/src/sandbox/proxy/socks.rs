@@ -35,7 +35,7 @@ const IPV6: u8 = 4;
 pub(super) async fn read_request(
     client: &mut (impl AsyncRead + AsyncWrite + Unpin),
 ) -> Result<ProxyRequest, Refusal> {
-    expect(client, VERSION, "version").await?;
+    read_expected_byte(client, VERSION, "version").await?;
     let methods = read_string(client).await?;
     let method = [USER_NAME, NO_AUTHENTICATION].into_iter().find(|it| methods.contains(it));
     client.write_all(&[VERSION, method.unwrap_or(NO_ACCEPTABLE_METHOD)]).await?;
@@ -44,9 +44,9 @@ pub(super) async fn read_request(
         Some(_) => None,
         None => return Err(malformed("no method of authentication is known")),
     };
-    expect(client, VERSION, "version").await?;
+    read_expected_byte(client, VERSION, "version").await?;
     let command = client.read_u8().await?;
-    expect(client, 0, "reserved byte").await?;
+    read_expected_byte(client, 0, "reserved byte").await?;
     let host = read_host(client).await?;
     let port = client.read_u16().await?;
     if command != CONNECT {
@@ -61,7 +61,7 @@ fn malformed(why: &str) -> Refusal {
 }
 
 /// Reads a byte that has only one valid value.
-async fn expect(
+async fn read_expected_byte(
     client: &mut (impl AsyncRead + Unpin),
     value: u8,
     name: &str,
@@ -82,7 +82,7 @@ async fn read_string(client: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8
 async fn read_user_name(
     client: &mut (impl AsyncRead + AsyncWrite + Unpin),
 ) -> Result<Option<String>, Refusal> {
-    expect(client, USER_NAME_VERSION, "version of the credentials").await?;
+    read_expected_byte(client, USER_NAME_VERSION, "version of the credentials").await?;
     let user = read_string(client).await?;
     let _password = read_string(client).await?;
     client.write_all(&[USER_NAME_VERSION, 0]).await?;

@@ -84,8 +84,11 @@ impl RunningProxy {
     }
 }
 
-fn test_network(resolved: Arc<Mutex<Vec<String>>>, connected: Arc<Mutex<Vec<IpAddr>>>) -> Network {
-    Network {
+fn test_network(
+    resolved: Arc<Mutex<Vec<String>>>,
+    connected: Arc<Mutex<Vec<IpAddr>>>,
+) -> NetworkFunctions {
+    NetworkFunctions {
         resolve: Box::new(move |Destination { host, port }| {
             let records: Vec<_> = NAMES.iter().filter(|(name, _)| *name == host).collect();
             let known = !records.is_empty();

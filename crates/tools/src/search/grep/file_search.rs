@@ -10,10 +10,12 @@ use grep_matcher::{LineTerminator, Match, Matcher as _};
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
-use super::matcher::BudgetedMatcher;
-use super::result_page::{FileSearchResult, FoundMatches, PageRange};
+use super::matcher::InterruptibleMatcher;
+use super::result_page::{FileSearchResult, PageRange, UnpagedFileMatches};
 use super::result_text::excerpt_around;
-use super::{FileMatches, GrepQuery, IsExcluded, MatchLine, PartialSearchReason, UnsearchedCounts};
+use super::{
+    FileMatches, GrepQuery, IsExcluded, MatchLine, PartialFileSearchReason, UnsearchedCounts,
+};
 use crate::error::ToolError;
 use crate::files::walk::{EarlyStop, SearchBudget};
 use crate::limits::{
@@ -54,7 +56,7 @@ impl<'a> FileSearchParameters<'a> {
     pub(super) fn create_file_searcher(&self) -> FileSearcher<'_> {
         // Each thread has a clone of the matcher. Threads that share one matcher would wait for
         // each other.
-        let matcher = BudgetedMatcher::new(self.matcher.clone(), self.budget);
+        let matcher = InterruptibleMatcher::new(self.matcher.clone(), self.budget);
         let matcher = Rc::new(matcher);
         FileSearcher { spec: self, matcher, searcher: self.searcher(), buffer: Vec::new() }
     }
@@ -81,7 +83,7 @@ impl<'a> FileSearchParameters<'a> {
 /// Searches files, one after the other.
 pub(super) struct FileSearcher<'a> {
     spec: &'a FileSearchParameters<'a>,
-    matcher: Rc<BudgetedMatcher<'a>>,
+    matcher: Rc<InterruptibleMatcher<'a>>,
     searcher: Searcher,
     /// The buffer for small files, which are read as a whole.
     buffer: Vec<u8>,
@@ -108,22 +110,22 @@ impl FileSearcher<'_> {
         };
         match self.search(file, metadata.len(), &mut sink) {
             Ok(()) => {}
-            Err(_) if sink.is_stopped() => {}
+            Err(_) if sink.record_early_stop() => {}
             // An error of the operating system has an error code. The searcher has only one other
             // error, which reports that the size limit was exceeded.
             Err(error) if error.raw_os_error().is_some() => skipped.unreadable = 1,
             Err(_) if self.searcher.multi_line_with_matcher(&*self.matcher) => skipped.large = 1,
             Err(_) => {
                 skipped.long_lines = 1;
-                sink.end = Some(PartialSearchReason::LongLine);
+                sink.end = Some(PartialFileSearchReason::LongLine);
             }
         }
         let MatchCollector { mut lines, found: matches, end, stop, is_cut, .. } = sink;
         if matches == 0 {
-            skipped.binary = usize::from(end == Some(PartialSearchReason::Binary));
+            skipped.binary = usize::from(end == Some(PartialFileSearchReason::Binary));
             return FileSearchResult { found: None, skipped, stop };
         }
-        if end == Some(PartialSearchReason::MatchLimit) {
+        if end == Some(PartialFileSearchReason::MatchLimit) {
             look.trim_trailing_context(&mut lines);
         }
         let path = path();
@@ -133,7 +135,8 @@ impl FileSearcher<'_> {
         }
         let bytes = lines.iter().map(|line| line.text.len()).sum();
         let file = FileMatches { path, lines, partial_reason: end };
-        let found = Some(Box::new(FoundMatches { file, matches, bytes, is_truncated: is_cut }));
+        let found =
+            Some(Box::new(UnpagedFileMatches { file, matches, bytes, is_truncated: is_cut }));
         FileSearchResult { found, skipped, stop }
     }
 
@@ -184,7 +187,7 @@ impl FileSearcher<'_> {
         input: impl io::Read,
         sink: &mut MatchCollector<'_>,
     ) -> io::Result<()> {
-        let mut input = BudgetedReader { input, budget: self.spec.budget, large_reads: 0 };
+        let mut input = InterruptibleReader { input, budget: self.spec.budget, large_reads: 0 };
         let result = self.searcher.search_reader(&*self.matcher, &mut input, sink);
         if input.large_reads > 1 {
             self.searcher = self.spec.searcher();
@@ -194,7 +197,7 @@ impl FileSearcher<'_> {
 }
 
 /// A reader that fails as soon as the search must stop.
-struct BudgetedReader<'a, R> {
+struct InterruptibleReader<'a, R> {
     input: R,
     budget: SearchBudget<'a>,
     /// Number of reads that could have filled the initial buffer of a searcher. A second read of
@@ -207,7 +210,7 @@ struct BudgetedReader<'a, R> {
 /// The initial size of a searcher's buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-impl<R: io::Read> io::Read for BudgetedReader<'_, R> {
+impl<R: io::Read> io::Read for InterruptibleReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.budget.early_stop() {
             Some(_) => Err(io::ErrorKind::TimedOut.into()),
@@ -222,17 +225,17 @@ impl<R: io::Read> io::Read for BudgetedReader<'_, R> {
 /// Collects the matches of one file.
 struct MatchCollector<'a> {
     spec: &'a FileSearchParameters<'a>,
-    matcher: Rc<BudgetedMatcher<'a>>,
+    matcher: Rc<InterruptibleMatcher<'a>>,
     lines: Vec<MatchLine>,
     found: usize,
     bytes: usize,
-    end: Option<PartialSearchReason>,
+    end: Option<PartialFileSearchReason>,
     stop: Option<EarlyStop>,
     is_cut: bool,
 }
 
 impl<'a> MatchCollector<'a> {
-    fn new(spec: &'a FileSearchParameters<'a>, matcher: Rc<BudgetedMatcher<'a>>) -> Self {
+    fn new(spec: &'a FileSearchParameters<'a>, matcher: Rc<InterruptibleMatcher<'a>>) -> Self {
         Self {
             spec,
             matcher,
@@ -251,13 +254,13 @@ impl<'a> MatchCollector<'a> {
         self.lines.push(MatchLine { number, text, is_match });
     }
 
-    fn wants_more(&mut self) -> bool {
+    fn needs_more_lines_for_page(&mut self) -> bool {
         let part = self.spec.range;
         self.is_cut = self.found >= part.match_limit() || self.bytes > part.kept_bytes_per_file();
         !self.is_cut
     }
 
-    fn is_stopped(&mut self) -> bool {
+    fn record_early_stop(&mut self) -> bool {
         self.stop = self.spec.budget.early_stop();
         self.stop.is_some()
     }
@@ -265,10 +268,10 @@ impl<'a> MatchCollector<'a> {
     /// Returns whether the collector accepts one more matching line.
     fn takes_match(&mut self) -> bool {
         if self.found >= self.spec.max_matches_per_file {
-            self.end = Some(PartialSearchReason::MatchLimit);
+            self.end = Some(PartialFileSearchReason::MatchLimit);
             return false;
         }
-        self.wants_more() && !self.is_stopped()
+        self.needs_more_lines_for_page() && !self.record_early_stop()
     }
 }
 
@@ -300,17 +303,17 @@ impl Sink for MatchCollector<'_> {
             number += 1;
             at = end;
         }
-        Ok(self.wants_more())
+        Ok(self.needs_more_lines_for_page())
     }
 
     fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
         let text = excerpt_around(line.bytes(), 0..0, MAX_MATCH_LINE_BYTES);
         self.push(line.line_number().unwrap_or(0), text, false);
-        Ok(self.wants_more())
+        Ok(self.needs_more_lines_for_page())
     }
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
-        self.end = Some(PartialSearchReason::Binary);
+        self.end = Some(PartialFileSearchReason::Binary);
         Ok(false)
     }
 }

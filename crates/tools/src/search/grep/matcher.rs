@@ -23,7 +23,7 @@ use crate::files::walk::SearchBudget;
 use crate::limits::BYTES_PER_SEARCH_CANCEL_CHECK;
 
 /// A matcher that checks a budget.
-pub(super) struct BudgetedMatcher<'a> {
+pub(super) struct InterruptibleMatcher<'a> {
     matcher: RegexMatcher,
     budget: SearchBudget<'a>,
     /// Number of bytes that were searched since the last check of the budget.
@@ -34,9 +34,9 @@ pub(super) struct BudgetedMatcher<'a> {
 
 /// The error that stops a search because its budget is exhausted.
 #[derive(Debug)]
-pub(super) struct BudgetExhausted;
+pub(super) struct SearchInterrupted;
 
-impl<'a> BudgetedMatcher<'a> {
+impl<'a> InterruptibleMatcher<'a> {
     pub(super) fn new(matcher: RegexMatcher, budget: SearchBudget<'a>) -> Self {
         Self {
             matcher,
@@ -55,34 +55,38 @@ impl<'a> BudgetedMatcher<'a> {
 
     /// Counts bytes that were searched, and checks the budget at intervals. More frequent checks
     /// would be too slow, because one check takes as long as searching some hundred bytes.
-    fn charge_bytes(&self, bytes: usize) -> Result<(), BudgetExhausted> {
+    fn count_bytes_and_check_stop(&self, bytes: usize) -> Result<(), SearchInterrupted> {
         let searched = self.bytes_since_check.get() + bytes;
         let is_time = searched >= BYTES_PER_SEARCH_CANCEL_CHECK;
         self.bytes_since_check.set(if is_time { 0 } else { searched });
-        if is_time && self.budget.early_stop().is_some() { Err(BudgetExhausted) } else { Ok(()) }
+        if is_time && self.budget.early_stop().is_some() { Err(SearchInterrupted) } else { Ok(()) }
     }
 }
 
-impl Matcher for BudgetedMatcher<'_> {
+impl Matcher for InterruptibleMatcher<'_> {
     type Captures = NoCaptures;
-    type Error = BudgetExhausted;
+    type Error = SearchInterrupted;
 
     /// Finds a match in a multi-line search. One match attempt may scan the rest of the text.
-    fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, BudgetExhausted> {
+    fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, SearchInterrupted> {
         #[cfg(test)]
         self.find_calls.set(self.find_calls.get() + 1);
-        self.charge_bytes(text.len() - at)?;
-        self.matcher.find_at(text, at).map_err(BudgetExhausted::from)
+        self.count_bytes_and_check_stop(text.len() - at)?;
+        self.matcher.find_at(text, at).map_err(SearchInterrupted::from)
     }
 
-    fn new_captures(&self) -> Result<NoCaptures, BudgetExhausted> {
+    fn new_captures(&self) -> Result<NoCaptures, SearchInterrupted> {
         Ok(NoCaptures::new())
     }
 
     /// Finds a match in a single line.
-    fn shortest_match_at(&self, text: &[u8], at: usize) -> Result<Option<usize>, BudgetExhausted> {
-        self.charge_bytes(text.len() - at)?;
-        self.matcher.shortest_match_at(text, at).map_err(BudgetExhausted::from)
+    fn shortest_match_at(
+        &self,
+        text: &[u8],
+        at: usize,
+    ) -> Result<Option<usize>, SearchInterrupted> {
+        self.count_bytes_and_check_stop(text.len() - at)?;
+        self.matcher.shortest_match_at(text, at).map_err(SearchInterrupted::from)
     }
 
     fn non_matching_bytes(&self) -> Option<&ByteSet> {
@@ -96,14 +100,14 @@ impl Matcher for BudgetedMatcher<'_> {
     /// Searches many lines at once, in chunks of whole lines. Must only be used for expressions
     /// whose matches contain no line end. Such an expression has the same matches in a chunk as in
     /// the whole text.
-    fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, BudgetExhausted> {
+    fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, SearchInterrupted> {
         let mut start = 0;
         loop {
             let end = chunk_end(text, start);
             let found = self.matcher.find_candidate_line(&text[start..end])?;
             let found = found.map(|found| shift_match(found, start));
             let passed = found.map_or(end, match_offset);
-            self.charge_bytes(passed - start)?;
+            self.count_bytes_and_check_stop(passed - start)?;
             // A match at the end of the chunk, e.g. of `^$`, may exist only because the chunk ends
             // there. Such a match counts only at the end of the text.
             if end == text.len() || passed < end {
@@ -135,13 +139,13 @@ fn shift_match(found: LineMatchKind, by: usize) -> LineMatchKind {
     }
 }
 
-impl From<grep_matcher::NoError> for BudgetExhausted {
+impl From<grep_matcher::NoError> for SearchInterrupted {
     fn from(_: grep_matcher::NoError) -> Self {
         Self
     }
 }
 
-impl fmt::Display for BudgetExhausted {
+impl fmt::Display for SearchInterrupted {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("the search was stopped")
     }

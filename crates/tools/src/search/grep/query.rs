@@ -76,7 +76,7 @@ impl GrepQuery {
         self.max_results.unwrap_or(DEFAULT_MATCHES_SHOWN).clamp(1, MAX_MATCHES_SHOWN) as usize
     }
 
-    pub(super) fn offset(&self) -> Result<usize, ToolError> {
+    pub(super) fn checked_offset(&self) -> Result<usize, ToolError> {
         if self.offset > MAX_MATCH_OFFSET {
             let message =
                 format!("offset is at most {MAX_MATCH_OFFSET}; narrow the search instead");

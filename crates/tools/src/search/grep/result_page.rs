@@ -40,7 +40,7 @@ impl PageRange {
 /// The result of searching one file.
 #[derive(Debug, Default)]
 pub(super) struct FileSearchResult {
-    pub(super) found: Option<Box<FoundMatches>>,
+    pub(super) found: Option<Box<UnpagedFileMatches>>,
     pub(super) skipped: UnsearchedCounts,
     /// The reason why the search of the file stopped before its end. `None` if the search reached
     /// its end.
@@ -49,7 +49,7 @@ pub(super) struct FileSearchResult {
 
 /// The matches that were found in one file.
 #[derive(Debug)]
-pub(super) struct FoundMatches {
+pub(super) struct UnpagedFileMatches {
     pub(super) file: FileMatches,
     /// Number of matching lines in the file.
     pub(super) matches: usize,
@@ -66,7 +66,7 @@ pub(super) struct ResultPage {
     bytes: usize,
     /// The position of the file that is added to the page next.
     next_index: usize,
-    waiting: BTreeMap<usize, Option<Box<FoundMatches>>>,
+    waiting: BTreeMap<usize, Option<Box<UnpagedFileMatches>>>,
     /// Number of matches in the waiting results. The field `waiting_bytes` is the number of bytes
     /// in their lines.
     waiting_matches: usize,
@@ -120,15 +120,15 @@ impl ResultPage {
             if let Some(found) = found {
                 self.waiting_matches -= found.matches;
                 self.waiting_bytes -= found.bytes;
-                self.append(*found);
+                self.append_file_matches(*found);
             }
             if self.matches.truncated {
-                self.set_last_file_index(self.next_index);
+                self.end_page_at_file(self.next_index);
                 return;
             }
             self.next_index += 1;
         }
-        self.drop_surplus();
+        self.drop_unneeded_waiting_results();
     }
 
     /// Returns whether no further file needs to be searched, because all files that the page may
@@ -139,7 +139,7 @@ impl ResultPage {
 
     /// Returns a progress report if one is due. If there are new matches among the first ones, a
     /// report is due at once. Without new matches, a report is due at the next interval.
-    pub(super) fn progress_update(&mut self, now: Instant) -> Option<SearchProgress> {
+    pub(super) fn progress_update_if_due(&mut self, now: Instant) -> Option<SearchProgress> {
         let shown = self.matches.count.min(MAX_MATCH_LOCATIONS);
         let locations: Option<Vec<Location>> =
             (shown > self.reported_locations).then(|| self.matches.locations().collect());
@@ -166,7 +166,7 @@ impl ResultPage {
     /// Drops waiting results that the page cannot show, because the results before them contain
     /// enough matches. If these results were not dropped, a slow first file would keep the results
     /// of all other files in memory.
-    fn drop_surplus(&mut self) {
+    fn drop_unneeded_waiting_results(&mut self) {
         let mut matches = self.matches.skipped_matches + self.matches.count;
         let mut bytes = self.bytes;
         let is_enough = |matches: usize, bytes: usize| {
@@ -181,13 +181,13 @@ impl ResultPage {
             bytes += found.bytes;
             if is_enough(matches, bytes) {
                 found.is_truncated = true;
-                return self.set_last_file_index(place);
+                return self.end_page_at_file(place);
             }
         }
     }
 
     /// Sets the position of the last file that the page may show. Drops the results after it.
-    fn set_last_file_index(&mut self, place: usize) {
+    fn end_page_at_file(&mut self, place: usize) {
         self.last_index = Some(place);
         for found in self.waiting.split_off(&(place + 1)).into_values().flatten() {
             self.waiting_matches -= found.matches;
@@ -195,8 +195,8 @@ impl ResultPage {
         }
     }
 
-    fn append(&mut self, found: FoundMatches) {
-        let FoundMatches { mut file, is_truncated: is_cut, .. } = found;
+    fn append_file_matches(&mut self, found: UnpagedFileMatches) {
+        let UnpagedFileMatches { mut file, is_truncated: is_cut, .. } = found;
         self.skip_to_offset(&mut file);
         let mut last_match = 0;
         let (limit, matches) = (self.range.limit, &mut self.matches);

@@ -10,7 +10,7 @@ use crate::files::walk::EarlyStop;
 use crate::files::workspace::Workspace;
 use crate::limits::MAX_MATCH_LOCATIONS;
 
-use super::{MatchLine, Matches, PartialSearchReason, UnsearchedCounts};
+use super::{MatchLine, Matches, PartialFileSearchReason, UnsearchedCounts};
 
 impl Matches {
     /// Returns the offset of the next page, or `None` if this is the last page.
@@ -48,9 +48,11 @@ impl Matches {
                 expected = Some(number + 1);
             }
             text.push_str(match file.partial_reason {
-                Some(PartialSearchReason::MatchLimit) => "[more matches in this file]\n",
-                Some(PartialSearchReason::Binary) => "[the rest of the file is binary]\n",
-                Some(PartialSearchReason::LongLine) => "[searched up to a line that is too long]\n",
+                Some(PartialFileSearchReason::MatchLimit) => "[more matches in this file]\n",
+                Some(PartialFileSearchReason::Binary) => "[the rest of the file is binary]\n",
+                Some(PartialFileSearchReason::LongLine) => {
+                    "[searched up to a line that is too long]\n"
+                }
                 None => "",
             });
             text.push('\n');
@@ -64,11 +66,15 @@ impl Matches {
         let mut text = match (self.count, self.skipped_matches) {
             (0, 0) => "[no match]\n".to_owned(),
             (0, passed) if self.truncated => {
-                format!("[{} passed over]\n", matching_lines_text(passed))
+                format!("[{} passed over]\n", matching_line_count_text(passed))
             }
             (0, passed) => format!("[no more matches: there are {passed}]\n"),
-            (count, 0) => format!("[{} in {}]\n", matching_lines_text(count), in_files_text(files)),
-            (_, _) => format!("[matching lines {first} to {last}, in {}]\n", in_files_text(files)),
+            (count, 0) => {
+                format!("[{} in {}]\n", matching_line_count_text(count), file_count_text(files))
+            }
+            (_, _) => {
+                format!("[matching lines {first} to {last}, in {}]\n", file_count_text(files))
+            }
         };
         match self.next_offset() {
             Some(next) => {
@@ -104,11 +110,11 @@ impl Matches {
         text
     }
 }
-fn matching_lines_text(lines: usize) -> String {
+fn matching_line_count_text(lines: usize) -> String {
     grouped_count_with_noun(lines as u64, "matching line", "matching lines")
 }
 
-fn in_files_text(files: usize) -> String {
+fn file_count_text(files: usize) -> String {
     grouped_count_with_noun(files as u64, "file", "files")
 }
 

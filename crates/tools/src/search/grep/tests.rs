@@ -1,7 +1,8 @@
 //! Tests for the results of content searches, and for the omissions that they report.
 
 use super::{
-    GrepQuery, Matches, PartialSearchReason, SearchProgress, UnsearchedCounts, search, search_at,
+    GrepQuery, Matches, PartialFileSearchReason, SearchProgress, UnsearchedCounts, search,
+    search_at,
 };
 use crate::error::ErrorCode;
 use crate::files::walk::EarlyStop;
@@ -330,8 +331,8 @@ fn binary_and_large_files_are_counted_not_searched() {
         matches.files.iter().map(|file| (file.path.clone(), file.partial_reason)).collect();
     let expected = [
         ("large", None),
-        ("long", Some(PartialSearchReason::LongLine)),
-        ("mixed", Some(PartialSearchReason::Binary)),
+        ("long", Some(PartialFileSearchReason::LongLine)),
+        ("mixed", Some(PartialFileSearchReason::Binary)),
         ("ok", None),
     ];
     assert_eq!(ends, expected.map(|(name, end)| (tree.path(name), end)));

@@ -26,7 +26,7 @@ use super::attributes::KeptAttribute;
 type Handle = Rc<Node>;
 
 /// The panic payload with which the parser is stopped.
-struct TooManyNodes;
+struct HtmlParseLimitPanic;
 
 /// Splits a page into chunks. Each chunk ends at a character boundary.
 pub(super) fn chunks(mut html: &str) -> impl Iterator<Item = &str> {
@@ -51,18 +51,18 @@ pub(super) fn parse_bounded(html: &str) -> Option<Handle> {
             // Check the time between the chunks, because the parser may need quadratic time for the
             // attributes of one tag.
             if Instant::now() > deadline {
-                resume_unwind(Box::new(TooManyNodes));
+                resume_unwind(Box::new(HtmlParseLimitPanic));
             }
             parser.process(chunk.into());
         }
         parser.finish().document
     };
     let document = catch_unwind(AssertUnwindSafe(parse)).ok()?;
-    (depth(&document) <= MAX_HTML_DEPTH).then_some(document)
+    (max_tree_depth(&document) <= MAX_HTML_DEPTH).then_some(document)
 }
 
 /// Returns the number of levels of a tree, without recursion.
-fn depth(document: &Handle) -> usize {
+fn max_tree_depth(document: &Handle) -> usize {
     let (mut deepest, mut open) = (0, vec![(document.clone(), 1)]);
     while let Some((node, depth)) = open.pop() {
         deepest = deepest.max(depth);
@@ -113,7 +113,7 @@ impl BoundedDom {
         // limits.
         if is_large || Instant::now() > self.deadline {
             // Unlike `panic!`, `resume_unwind` does not call the panic hook.
-            resume_unwind(Box::new(TooManyNodes));
+            resume_unwind(Box::new(HtmlParseLimitPanic));
         }
     }
 }

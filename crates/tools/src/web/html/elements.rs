@@ -9,7 +9,7 @@ use markup5ever_rcdom::{Node, NodeData};
 use url::{Position, Url};
 
 use crate::web::limits::{MAX_HTML_LINK_BYTES, MAX_PAGE_TITLE_BYTES, MAX_URL_BYTES};
-use callboard_text::{escape_invisible_truncated, is_strippable};
+use callboard_text::{escape_invisible_truncated, is_strippable_from_output};
 
 use super::attributes::{KeptAttribute, attribute};
 
@@ -57,17 +57,18 @@ const MIN_MAIN_PART: usize = 4;
 const MIN_WRAPPER_BYTES: usize = 500;
 
 /// A page whose main part can be converted.
-pub(super) struct ExtractedContent {
+pub(super) struct TitleAndMainPart {
     pub(super) title: Option<String>,
     pub(super) main: Handle,
 }
 
 /// Removes elements that are not content, makes links absolute, and finds the main part. The
 /// function uses no recursion, because a page may be nested deeply.
-pub(super) fn extract_content(document: &Handle, url: &Url) -> ExtractedContent {
-    let title = find(document, |node| is_named(node, "title")).map(|node| text_of(&node));
-    let title = title.map(|title| one_line(&title)).filter(|title| !title.is_empty());
-    let base = find(document, |node| {
+pub(super) fn extract_content(document: &Handle, url: &Url) -> TitleAndMainPart {
+    let title =
+        find_first_node(document, |node| is_named(node, "title")).map(|node| text_of(&node));
+    let title = title.map(|title| title_as_one_line(&title)).filter(|title| !title.is_empty());
+    let base = find_first_node(document, |node| {
         is_named(node, "base") && attribute(node, KeptAttribute::Href).is_some()
     });
     let base = base.and_then(|node| url.join(&attribute(&node, KeptAttribute::Href)?).ok());
@@ -77,12 +78,12 @@ pub(super) fn extract_content(document: &Handle, url: &Url) -> ExtractedContent 
     let mut open = vec![document.clone()];
     while let Some(node) = open.pop() {
         node.children.borrow_mut().retain(|child| !is_left_out(child));
-        leave_out_line_numbers(&node);
-        keep_apart(&node);
+        remove_line_number_cells(&node);
+        prevent_sup_sub_merging(&node);
         make_links_absolute(&node, base, url, &mut link_bytes);
         open.extend(node.children.borrow().iter().cloned());
     }
-    ExtractedContent { title, main: main_part(document) }
+    TitleAndMainPart { title, main: main_part(document) }
 }
 
 /// Returns the main part of a page: the only `<main>`, the only `<article>`, or an element whose
@@ -93,8 +94,8 @@ fn main_part(document: &Handle) -> Handle {
     let is_main = |node: &Handle| {
         is_named(node, "main") || attribute(node, KeptAttribute::Role).as_deref() == Some("main")
     };
-    let mains = find_all(document, is_main);
-    let articles = find_all(document, |node: &Handle| is_named(node, "article"));
+    let mains = find_outermost_nodes(document, is_main);
+    let articles = find_outermost_nodes(document, |node: &Handle| is_named(node, "article"));
     let only = [mains, articles].into_iter().find_map(|found| match &found[..] {
         [only] if text_of(only).len() >= whole / MIN_MAIN_PART => Some(only.clone()),
         _ => None,
@@ -103,7 +104,8 @@ fn main_part(document: &Handle) -> Handle {
     let named = || {
         let has_id =
             |node: &Handle, id: &str| attribute(node, KeptAttribute::Id).as_deref() == Some(id);
-        let mut named = MAIN_IDS.iter().filter_map(|id| find(document, |node| has_id(node, id)));
+        let mut named =
+            MAIN_IDS.iter().filter_map(|id| find_first_node(document, |node| has_id(node, id)));
         named.find(|node| text_of(node).len() >= whole / 2)
     };
     if let Some(main) = only {
@@ -111,7 +113,7 @@ fn main_part(document: &Handle) -> Handle {
     }
     let page = named().unwrap_or_else(|| {
         // If the whole page is used, its footer is not content.
-        for node in find_all(document, |node| is_named(node, "body")) {
+        for node in find_outermost_nodes(document, |node| is_named(node, "body")) {
             node.children.borrow_mut().retain(|child| !is_named(child, "footer"));
         }
         document.clone()
@@ -124,7 +126,7 @@ fn is_left_out(node: &Handle) -> bool {
     let NodeData::Element { name, attrs, .. } = &node.data else { return false };
     // Keep a form with a long text, because it may contain the whole page.
     let is_wrapper = || is_named(node, "form") && text_of(node).len() > MIN_WRAPPER_BYTES;
-    if is_mark(node) || LEFT_OUT.contains(&&*name.local) && !is_wrapper() {
+    if is_link_without_content(node) || LEFT_OUT.contains(&&*name.local) && !is_wrapper() {
         return true;
     }
     let is_hiding = |attribute: &Attribute| match (KeptAttribute::of(attribute), &attribute.value) {
@@ -140,7 +142,7 @@ fn is_left_out(node: &Handle) -> bool {
         }
         (Some(KeptAttribute::Class), value) => value.split_ascii_whitespace().any(|class| {
             LEFT_OUT_CLASSES.contains(&class)
-                || NAVIGATION_CLASSES.contains(&class) && !has_prose(node)
+                || NAVIGATION_CLASSES.contains(&class) && !has_heading_paragraph_or_code(node)
         }),
         _ => false,
     };
@@ -148,16 +150,18 @@ fn is_left_out(node: &Handle) -> bool {
 }
 
 /// Returns whether an element contains a heading, a paragraph or code.
-fn has_prose(node: &Handle) -> bool {
-    find(node, |node| ["h1", "h2", "h3", "p", "pre"].iter().any(|tag| is_named(node, tag)))
-        .is_some()
+fn has_heading_paragraph_or_code(node: &Handle) -> bool {
+    find_first_node(node, |node| {
+        ["h1", "h2", "h3", "p", "pre"].iter().any(|tag| is_named(node, tag))
+    })
+    .is_some()
 }
 
 /// If the page has exactly one main heading, removes lists of links before this heading. The lists
 /// are kept if they contain most of the text.
 fn leave_out_leading_links(page: &Handle) {
     let is_list = |node: &Handle| is_named(node, "ul") || is_named(node, "ol");
-    let found = find_all(page, |node| is_list(node) || is_named(node, "h1"));
+    let found = find_outermost_nodes(page, |node| is_list(node) || is_named(node, "h1"));
     let mut parts = found.split(|node| is_named(node, "h1"));
     let (Some(lists), Some(_), None) = (parts.next(), parts.next(), parts.next()) else { return };
     let letters = |node: &Handle| text_of(node).chars().filter(|it| it.is_alphanumeric()).count();
@@ -167,7 +171,7 @@ fn leave_out_leading_links(page: &Handle) {
     let is_link =
         |node: &Handle| is_named(node, "a") && attribute(node, KeptAttribute::Href).is_some();
     for list in lists {
-        if find_all(list, is_link).iter().map(letters).sum::<usize>() == letters(list) {
+        if find_outermost_nodes(list, is_link).iter().map(letters).sum::<usize>() == letters(list) {
             list.children.borrow_mut().clear();
         }
     }
@@ -176,14 +180,15 @@ fn leave_out_leading_links(page: &Handle) {
 /// Returns whether an element is a link that is not content: an empty link, a link next to a
 /// heading that leads to this heading, or a button without letters and digits. A link whose text is
 /// an operator is content.
-fn is_mark(node: &Handle) -> bool {
+fn is_link_without_content(node: &Handle) -> bool {
     let Some(target) = attribute(node, KeptAttribute::Href).filter(|_| is_named(node, "a")) else {
         return false;
     };
     let text = text_of(node);
-    let text = text.trim_matches(|letter: char| letter.is_whitespace() || is_strippable(letter));
+    let text = text
+        .trim_matches(|letter: char| letter.is_whitespace() || is_strippable_from_output(letter));
     if text.is_empty() {
-        return find(node, |node| is_named(node, "img")).is_none();
+        return find_first_node(node, |node| is_named(node, "img")).is_none();
     }
     let is_button = target == "#" || target.starts_with("javascript:");
     target.starts_with('#') && PERMALINKS.contains(&text)
@@ -191,11 +196,11 @@ fn is_mark(node: &Handle) -> bool {
 }
 
 /// Removes a cell of a row if it contains only the line numbers of the code in another cell.
-fn leave_out_line_numbers(row: &Handle) {
+fn remove_line_number_cells(row: &Handle) {
     if !is_named(row, "tr") {
         return;
     }
-    let has_code = |cell: &Handle| find(cell, |node| is_named(node, "pre")).is_some();
+    let has_code = |cell: &Handle| find_first_node(cell, |node| is_named(node, "pre")).is_some();
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let is_numbers =
         |cell: &Handle| has_code(cell) && text_of(cell).split_whitespace().all(is_number);
@@ -207,7 +212,7 @@ fn leave_out_line_numbers(row: &Handle) {
 
 /// Adds an empty text to a superscript or subscript. Without this second text, the library `htmd`
 /// would merge adjacent elements of the same kind.
-fn keep_apart(script: &Handle) {
+fn prevent_sup_sub_merging(script: &Handle) {
     if is_named(script, "sup") || is_named(script, "sub") {
         let contents = RefCell::new(StrTendril::new());
         script.children.borrow_mut().push(Node::new(NodeData::Text { contents }));
@@ -258,7 +263,7 @@ fn make_links_absolute(node: &Handle, base: &Url, page: &Url, bytes: &mut usize)
 const LINK_SCHEMES: &[&str] = &["http", "https", "mailto", "tel", "ftp"];
 
 /// Returns the first node in the order of the page for which `is_wanted` returns `true`.
-fn find(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Option<Handle> {
+fn find_first_node(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Option<Handle> {
     let mut open = vec![root.clone()];
     while let Some(node) = open.pop() {
         if is_wanted(&node) {
@@ -271,7 +276,10 @@ fn find(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Option<Handle> {
 
 /// Returns the nodes for which `is_wanted` returns `true`. Nodes inside a returned node are not
 /// returned.
-pub(super) fn find_all(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Vec<Handle> {
+pub(super) fn find_outermost_nodes(
+    root: &Handle,
+    is_wanted: impl Fn(&Handle) -> bool,
+) -> Vec<Handle> {
     let (mut found, mut open) = (Vec::new(), vec![root.clone()]);
     while let Some(node) = open.pop() {
         if is_wanted(&node) {
@@ -302,7 +310,7 @@ pub(super) fn is_named(node: &Handle, tag: &str) -> bool {
 }
 
 /// Returns a title as one line of limited length.
-pub(super) fn one_line(text: &str) -> String {
+pub(super) fn title_as_one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     escape_invisible_truncated(&words.join(" "), MAX_PAGE_TITLE_BYTES).0
 }

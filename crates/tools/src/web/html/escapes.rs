@@ -4,7 +4,7 @@
 //! such as `max\_size` and types such as `Vec<u8\>` are hard to read and to search for.
 
 /// The processed beginning of a line, without needless escapes.
-struct ShownPart {
+struct UnescapedLinePrefix {
     text: String,
     /// Whether a character after the text could begin a quote, a list or a heading. The value is
     /// updated with each piece, because scanning the whole text again for each escape would take
@@ -12,7 +12,7 @@ struct ShownPart {
     is_start_of_block: bool,
 }
 
-impl ShownPart {
+impl UnescapedLinePrefix {
     fn push(&mut self, piece: &str) {
         let is_mark = |it: char| MARKERS.contains(&it) || it == '.' || it.is_ascii_digit();
         self.is_start_of_block = self.is_start_of_block && piece.chars().all(is_mark);
@@ -23,7 +23,7 @@ impl ShownPart {
 /// Removes needless escapes from a line outside of code blocks.
 pub(super) fn without_needless_escapes(line: &str) -> String {
     let text = String::with_capacity(line.len());
-    let mut shown = ShownPart { text, is_start_of_block: true };
+    let mut shown = UnescapedLinePrefix { text, is_start_of_block: true };
     // If the line is a heading, it begins with `#` after the markers of quotes and lists.
     let is_heading = line.trim_start_matches(MARKERS).starts_with('#');
     let mut rest = line;
@@ -40,8 +40,9 @@ pub(super) fn without_needless_escapes(line: &str) -> String {
                 let is_needless = match escaped {
                     Some('_') => is_within_word(&shown.text, after),
                     Some('[') => {
-                        bracket_end = bracket_length(&after[1..], shown.is_start_of_block)
-                            .map(|it| after.len() - 1 - it);
+                        bracket_end =
+                            bracket_length_unless_markup(&after[1..], shown.is_start_of_block)
+                                .map(|it| after.len() - 1 - it);
                         bracket_end.is_some()
                     }
                     Some(']') => bracket_end == Some(rest.len()),
@@ -93,7 +94,7 @@ fn is_within_word(before: &str, after: &str) -> bool {
 /// Returns the length of a text in brackets that needs no escape. Returns `None` if the brackets
 /// could be a link, a task marker or a footnote, or, at the start of a block, the definition of a
 /// link target.
-fn bracket_length(text: &str, is_start: bool) -> Option<usize> {
+fn bracket_length_unless_markup(text: &str, is_start: bool) -> Option<usize> {
     let end = text.find(['[', ']'])?;
     let inner = text[..end].strip_suffix('\\').filter(|_| text[end..].starts_with(']'))?;
     let is_mark = matches!(inner, " " | "x" | "X") || inner.starts_with('^');

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use callboard_text::code_fence;
+use callboard_text::wrap_in_code_fence;
 use htmd::Element;
 use htmd::element_handler::{HandlerResult, Handlers};
 use markup5ever_rcdom::{Node, NodeData};
@@ -14,7 +14,7 @@ use markup5ever_rcdom::{Node, NodeData};
 use crate::web::limits::{MAX_TABLE_CELLS, MAX_TABLE_SPAN};
 
 use super::attributes::{KeptAttribute, attribute};
-use super::elements::{find_all, is_named, text_of};
+use super::elements::{find_outermost_nodes, is_named, text_of};
 
 type Handle = Rc<Node>;
 
@@ -28,10 +28,10 @@ struct Row {
 /// becomes paragraphs.
 pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
     let rows = find_rows(element.node);
-    let captions = find_all(element.node, |node| is_named(node, "caption"));
+    let captions = find_outermost_nodes(element.node, |node| is_named(node, "caption"));
     let caption = captions.first().map(|caption| text_of(caption).trim().to_owned());
     let is_layout = !is_data_table(&rows);
-    let rows = convert_rows(handlers, &rows);
+    let rows = convert_rows_expanding_spans(handlers, &rows);
     let columns = rows.iter().map(|row| row.cells.len()).max().unwrap_or_default();
     let mut text = "\n\n".to_owned();
     if let Some(caption) = caption.filter(|caption| !caption.is_empty()) {
@@ -67,7 +67,7 @@ pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> Ha
 fn find_rows(table: &Handle) -> Vec<Handle> {
     let is_row_or_inner =
         |node: &Handle| is_named(node, "tr") || is_named(node, "table") && !Rc::ptr_eq(node, table);
-    let mut rows = find_all(table, is_row_or_inner);
+    let mut rows = find_outermost_nodes(table, is_row_or_inner);
     rows.retain(|node| is_named(node, "tr"));
     rows
 }
@@ -85,7 +85,7 @@ fn is_data_table(rows: &[Handle]) -> bool {
     let is_inner = |node: &Handle| {
         is_named(node, "table") || is_named(node, "pre") && text_of(node).trim().contains('\n')
     };
-    let has_inner = cells().any(|cell| !find_all(&cell, is_inner).is_empty());
+    let has_inner = cells().any(|cell| !find_outermost_nodes(&cell, is_inner).is_empty());
     let is_uniform = rows.windows(2).all(|pair| {
         let count =
             |row: &Handle| row.children.borrow().iter().filter(|node| is_cell(node)).count();
@@ -98,7 +98,7 @@ fn is_data_table(rows: &[Handle]) -> bool {
 }
 
 /// Converts the rows of a table. A cell that spans columns or rows is followed by empty cells.
-fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
+fn convert_rows_expanding_spans(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
     // For each column, the number of following rows that its last cell spans.
     let mut spanned: Vec<usize> = Vec::new();
     let mut total = 0;
@@ -108,7 +108,7 @@ fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
         let inner: Vec<Handle> =
             row.children.borrow().iter().filter(|it| is_cell(it)).cloned().collect();
         for cell in &inner {
-            push_spanned(&mut cells, &mut spanned);
+            push_empty_rowspan_cells(&mut cells, &mut spanned);
             // A few cells may span more cells than the page has bytes, so the total is limited.
             let is_full = total + cells.len() > MAX_TABLE_CELLS;
             let span = |name| if is_full { 1 } else { span_of(cell, name) };
@@ -118,7 +118,7 @@ fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
             spanned.resize(spanned.len().max(cells.len()), 0);
             spanned[start..cells.len()].fill(span(KeptAttribute::RowSpan) - 1);
         }
-        push_spanned(&mut cells, &mut spanned);
+        push_empty_rowspan_cells(&mut cells, &mut spanned);
         total += cells.len();
         if total > MAX_TABLE_CELLS {
             spanned.clear();
@@ -130,7 +130,7 @@ fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
 }
 
 /// Adds an empty cell in each column that a cell of an earlier row spans.
-fn push_spanned(cells: &mut Vec<String>, spanned: &mut [usize]) {
+fn push_empty_rowspan_cells(cells: &mut Vec<String>, spanned: &mut [usize]) {
     while let Some(rows @ 1..) = spanned.get_mut(cells.len()) {
         *rows -= 1;
         cells.push(String::new());
@@ -167,9 +167,9 @@ pub(super) fn convert_preformatted(
     if code.trim().is_empty() {
         return None;
     }
-    let inner = find_all(element.node, |node| is_named(node, "code"));
+    let inner = find_outermost_nodes(element.node, |node| is_named(node, "code"));
     let language = std::iter::once(element.node).chain(&inner).find_map(language_of);
-    let fenced = code_fence(&language.unwrap_or_default(), code);
+    let fenced = wrap_in_code_fence(&language.unwrap_or_default(), code);
     Some(format!("\n\n{}\n\n", fenced.trim_end()).into())
 }
 
@@ -178,15 +178,15 @@ pub(super) fn convert_preformatted(
 /// links. Code with line breaks becomes a code block.
 pub(super) fn convert_code(element: &Handle) -> HandlerResult {
     let code = text_of(element);
-    if !find_all(element, |node| is_named(node, "br")).is_empty() {
+    if !find_outermost_nodes(element, |node| is_named(node, "br")).is_empty() {
         let lines: Vec<_> = code.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        return format!("\n\n{}\n\n", code_fence("", &lines.join("\n")).trim_end()).into();
+        return format!("\n\n{}\n\n", wrap_in_code_fence("", &lines.join("\n")).trim_end()).into();
     }
-    let mut links = find_all(element, |node| link_of(node).is_some());
+    let mut links = find_outermost_nodes(element, |node| link_of(node).is_some());
     let parts = if links.len() < 2 {
         vec![(code, links.pop().and_then(|link| link_of(&link)))]
     } else {
-        code_parts(element)
+        split_code_at_links(element)
     };
     let is_split = parts.len() > 1;
     let shown = |(code, link): (String, Option<String>)| {
@@ -202,10 +202,10 @@ fn link_of(node: &Handle) -> Option<String> {
 }
 
 /// Splits code into its links and the texts between them.
-fn code_parts(element: &Handle) -> Vec<(String, Option<String>)> {
+fn split_code_at_links(element: &Handle) -> Vec<(String, Option<String>)> {
     let is_text = |node: &Handle| matches!(node.data, NodeData::Text { .. });
     let mut parts: Vec<(String, Option<String>)> = Vec::new();
-    for node in find_all(element, |node| is_text(node) || link_of(node).is_some()) {
+    for node in find_outermost_nodes(element, |node| is_text(node) || link_of(node).is_some()) {
         match (parts.last_mut(), link_of(&node)) {
             (Some((code, None)), None) => code.push_str(&text_of(&node)),
             (_, link) => parts.push((text_of(&node), link)),

@@ -14,18 +14,18 @@ type Handle = Rc<Node>;
 ///
 /// The line breaks are counted in the tree and not in the source, because a page may write a line
 /// break in several ways, e.g. as `&#10;`.
-pub(super) fn indent_bytes(root: &Handle) -> usize {
+pub(super) fn estimate_total_indent_bytes(root: &Handle) -> usize {
     let (mut bytes, mut open) = (0_usize, vec![(root.clone(), 0)]);
     while let Some((node, around)) = open.pop() {
-        let indent = around + own_indent(&node);
-        bytes = bytes.saturating_add(lines(&node).saturating_mul(indent));
+        let indent = around + indent_bytes_per_line(&node);
+        bytes = bytes.saturating_add(max_line_break_count(&node).saturating_mul(indent));
         open.extend(node.children.borrow().iter().map(|child| (child.clone(), indent)));
     }
     bytes
 }
 
 /// Returns the number of bytes that an element adds to each line within it.
-fn own_indent(node: &Handle) -> usize {
+fn indent_bytes_per_line(node: &Handle) -> usize {
     let NodeData::Element { name, .. } = &node.data else { return 0 };
     match &*name.local {
         "blockquote" | "li" => 2,
@@ -41,7 +41,7 @@ fn own_indent(node: &Handle) -> usize {
 }
 
 /// Returns how many line breaks a node may add to the text. Each element may begin and end a line.
-fn lines(node: &Handle) -> usize {
+fn max_line_break_count(node: &Handle) -> usize {
     let count = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
     match &node.data {
         NodeData::Text { contents } => count(&contents.borrow()),

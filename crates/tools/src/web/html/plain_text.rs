@@ -14,7 +14,7 @@ use html5ever::tokenizer::{
 use crate::web::limits::MAX_HTML_PARSE_TIME;
 
 use super::bounded_dom::chunks;
-use super::elements::one_line;
+use super::elements::title_as_one_line;
 
 /// Elements that do not begin a new line.
 const INLINE: &[&str] = &[
@@ -44,7 +44,7 @@ pub(super) fn extract_text(html: &str) -> (Option<String>, String) {
         tokenizer.end();
     }
     let TextSink { text, title, .. } = tokenizer.sink;
-    let title = one_line(&title.into_inner());
+    let title = title_as_one_line(&title.into_inner());
     let text = text.into_inner();
     let mut lines = String::with_capacity(text.len());
     for line in text.lines() {

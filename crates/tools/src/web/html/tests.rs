@@ -5,13 +5,13 @@ use std::time::Instant;
 use pretty_assertions::assert_eq;
 use url::Url;
 
-use super::{HtmlText, convert_html, tidy_lines};
+use super::{ConvertedHtml, convert_html, tidy_lines};
 use crate::web::limits::{MAX_HTML_DEPTH, MAX_HTML_LINK_BYTES, MAX_PAGE_TITLE_BYTES};
 
 /// Approximate size in bytes of most hostile pages.
 const SIZE: usize = 100_000;
 
-fn convert(html: &str) -> HtmlText {
+fn convert(html: &str) -> ConvertedHtml {
     convert_html(html, &Url::parse("https://a.example/docs/page").unwrap())
 }
 
@@ -460,7 +460,7 @@ fn pages_beyond_the_bounds_become_plain_text() {
         "<div>".repeat(MAX_HTML_DEPTH)
     );
     let converted = convert(&page);
-    let expected = HtmlText {
+    let expected = ConvertedHtml {
         title: Some("A title".to_owned()),
         text: "Some bold\ntext.\nMore & more.".to_owned(),
         is_markdown: false,

@@ -47,7 +47,7 @@ fn bodies_decide_where_the_type_does_not() {
         ("text/html", b"\xff\xfe<\0p\0>\0", Html),
         ("", b"\xff\xfeh\0i\0", Text),
     ] {
-        let found = MediaType::parse(value).representation_of(body);
+        let found = MediaType::parse(value).representation_of_body(body);
         assert_eq!(found, representation, "{value}");
     }
 }

@@ -8,7 +8,7 @@ use super::{PagePart, clean_text};
 use crate::web::limits::{MAX_PAGE_LINE_BYTES, MAX_PAGE_PART_BYTES};
 
 fn part(text: &str, offset: usize) -> Option<(String, usize, usize, usize)> {
-    let part = PagePart::starting_at(text, offset)?;
+    let part = PagePart::starting_at_line(text, offset)?;
     Some((part.text, part.first_line, part.last_line, part.total_lines))
 }
 
@@ -34,7 +34,7 @@ fn parts_are_bounded_and_continue() {
     ] {
         let (mut whole, mut offset) = (String::new(), 1);
         loop {
-            let part = PagePart::starting_at(&text, offset).unwrap();
+            let part = PagePart::starting_at_line(&text, offset).unwrap();
             assert!(part.text.len() <= MAX_PAGE_PART_BYTES && part.first_line == offset);
             assert!(part.text.lines().all(|line| line.len() <= MAX_PAGE_LINE_BYTES));
             whole += &part.text;
@@ -51,7 +51,7 @@ fn parts_are_bounded_and_continue() {
 #[test]
 fn long_lines_are_split_after_a_space() {
     let text = "12345678 ".repeat(MAX_PAGE_LINE_BYTES);
-    let part = PagePart::starting_at(&text, 2).unwrap();
+    let part = PagePart::starting_at_line(&text, 2).unwrap();
     assert!(part.text.lines().all(|line| line.starts_with('1') && line.ends_with("8 ")));
 }
 

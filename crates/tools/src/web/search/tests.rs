@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::{WebSearch, WebSearchError, WebSearchShape, parse_results, results_text};
+use super::{WebSearch, WebSearchSettingsError, WebSearchShape, parse_results, results_text};
 use crate::web::limits::{MAX_SEARCH_RESULTS, MAX_SEARCH_SNIPPET_BYTES, MAX_SEARCH_TITLE_BYTES};
 
 use WebSearchShape::{Brave, SearXng, Tavily};
@@ -58,12 +58,15 @@ fn settings_are_checked() {
         assert!(create(endpoint, "key").is_ok(), "{endpoint}");
     }
     let host = "10.0.0.1".to_owned();
-    assert_eq!(create("http://10.0.0.1/", "key"), Err(WebSearchError::UnencryptedKey { host }));
+    assert_eq!(
+        create("http://10.0.0.1/", "key"),
+        Err(WebSearchSettingsError::UnencryptedKey { host })
+    );
     assert!(WebSearch::try_new("http://10.0.0.1/", SearXng, None).is_ok());
-    assert_eq!(create("https://s.example", "key\n"), Err(WebSearchError::InvalidKey));
+    assert_eq!(create("https://s.example", "key\n"), Err(WebSearchSettingsError::InvalidKey));
     for endpoint in ["ftp://s.example", "https://u:p@s.example", ""] {
         let error = create(endpoint, "key").unwrap_err();
-        assert!(matches!(error, WebSearchError::InvalidEndpoint(_)), "{endpoint}");
+        assert!(matches!(error, WebSearchSettingsError::InvalidEndpoint(_)), "{endpoint}");
     }
     let shown = format!("{:?}", create("https://s.example", "sesame").unwrap());
     assert!(shown.contains("s.example") && !shown.contains("sesame"), "{shown}");

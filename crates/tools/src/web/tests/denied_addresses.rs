@@ -192,7 +192,7 @@ async fn an_answer_that_changes_is_never_connected_to() {
         let path = if round % 2 == 0 { "" } else { "again" };
         let fetched = fetch(&session, &format!("http://flip.example/{path}")).await;
         match &fetched {
-            Ok(page) => assert_eq!(page.text(false), Some("public")),
+            Ok(page) => assert_eq!(page.shown_text(false), Some("public")),
             Err(FetchError::Refused(ConnectError::Forbidden(_))) => refused += 1,
             Err(other) => panic!("{other:?}"),
         }

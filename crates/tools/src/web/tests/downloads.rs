@@ -183,12 +183,12 @@ async fn received_bytes_are_reported() {
     let pages = vec![("/", page("text/plain", &[b'x'; 500_000]))];
     let server = TestServer::with_pages(pages).await;
     let (session, _) = public_session(&server);
-    let connector = session.connector(&BTreeMap::new());
+    let connector = session.connector_with_proxy_from_env(&BTreeMap::new());
     let url = PageUrl::parse("http://a.example").unwrap();
-    let route = connector.find_route(&url.destination(), PUBLIC).await.unwrap();
+    let route = connector.resolve_allowed_route(&url.destination(), PUBLIC).await.unwrap();
     let reports = Mutex::new(Vec::new());
     let on_bytes = |bytes, total| reports.lock().unwrap().push((bytes, total));
-    session.request(&connector, &route, WebRequest::get(url), &on_bytes).await.unwrap();
+    session.send_request(&connector, &route, WebRequest::get(url), &on_bytes).await.unwrap();
     let reports = reports.into_inner().unwrap();
     assert!(reports.len() > 1 && reports.is_sorted());
     assert!(reports.iter().all(|(_, total)| *total == Some(500_000)));
@@ -242,7 +242,7 @@ async fn types_decide_how_a_page_is_shown() {
         let content = match &page.content {
             PageContent::Image(image) => image.describe(),
             PageContent::Binary { bytes } => format!("{bytes:?}\n"),
-            _ => format!("{:?}\n", page.text(false).unwrap()),
+            _ => format!("{:?}\n", page.shown_text(false).unwrap()),
         };
         shown += &(page.header_lines(false) + &content);
     }

@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::super::download::DownloadError;
 use super::super::testing::{page, redirect, response};
-use super::super::tls::for_http;
+use super::super::tls::with_http1_alpn_only;
 use super::*;
 
 /// Starts a server whose certificate is for `a.example`. Returns the port of the server, and a
@@ -49,7 +49,7 @@ async fn start_tls_server(answer: Vec<u8>) -> (u16, Arc<ClientConfig>) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (port, for_http(client))
+    (port, with_http1_alpn_only(client))
 }
 
 /// Starts a session in a network in which every name leads to the server at `port`.

@@ -33,7 +33,7 @@ impl<'a> PatternSearch<'a> {
     /// Returns whether a pattern may name a guarded path, because of the names that are known in
     /// the pattern, or because of an entry of the file system that matches the pattern.
     pub(super) fn find_guarded(&mut self, pattern: &PathPattern) -> Option<PatternFinding> {
-        let path = pattern.to_path();
+        let path = pattern.to_wildcard_path();
         if (self.is_guarded)(&path) || may_be_instructions_in_unknown_folder(pattern) {
             return Some(PatternFinding::Guarded(path));
         }
@@ -45,7 +45,7 @@ impl<'a> PatternSearch<'a> {
                 }
                 continue;
             };
-            if let Some(name) = name.literal() {
+            if let Some(name) = name.as_str_if_literal() {
                 waiting.push((folder.join(name), rest));
                 continue;
             }

@@ -9,12 +9,12 @@ use crate::files::workspace::testing::test_workspace;
 
 /// Returns the paths that the next undo skips.
 fn skipped(workspace: &Workspace) -> Vec<PathBuf> {
-    let plan = UndoPlan::for_last_change(workspace).unwrap();
+    let plan = UndoPlan::for_last_session_change(workspace).unwrap();
     plan.skipped().map(|it| it.path.clone()).collect()
 }
 
 fn undo_partly(workspace: &Workspace) {
-    UndoPlan::for_last_change(workspace).unwrap().run(workspace).unwrap();
+    UndoPlan::for_last_session_change(workspace).unwrap().run(workspace).unwrap();
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn without_a_state_folder_everything_is_applied_or_nothing() {
         } else {
             apply(&test.workspace, &changes).unwrap();
             assert_eq!(read(&test), new);
-            let error = UndoPlan::for_last_change(&test.workspace).unwrap_err();
+            let error = UndoPlan::for_last_session_change(&test.workspace).unwrap_err();
             assert_eq!(error.code(), Some(ErrorCode::NotFound));
         }
     }
@@ -75,7 +75,7 @@ fn an_entry_without_backup_is_removed_and_everything_else_is_undone() {
     assert_eq!(fs::read_dir(state.path().join("journal")).unwrap().count(), 0);
     assert_eq!(skipped(&workspace), [test.path("gone-dir")]);
     // It was known before that these entries have no backup.
-    assert_eq!(workspace.undo_store().take_unrecoverable(), Vec::<PathBuf>::new());
+    assert_eq!(workspace.undo_store().take_paths_without_backup(), Vec::<PathBuf>::new());
     undo_partly(&workspace);
     let mut wanted = old;
     wanted.retain(|path, _| !path.starts_with("gone-dir"));
@@ -142,7 +142,7 @@ fn undo_keeps_files_of_other_programs_and_restores_everything_else() {
 fn undo_restores_a_mode_unless_another_program_has_changed_it() {
     for (now, expected) in [(0o755, 0o644), (0o700, 0o700)] {
         let test = workspace_with(&tree([("a", file("same", 0o644))]));
-        let content = |mode| FileContent { bytes: b"same".to_vec(), mode };
+        let content = |mode| FileBytesAndMode { bytes: b"same".to_vec(), mode };
         let (at, before, after) = (resolve(&test, "a"), Some(content(0o644)), content(0o755));
         apply(&test.workspace, &[PathChange::Write { at, before, after }]).unwrap();
         assert_eq!(mode(test.path("a")), 0o755);
@@ -161,14 +161,14 @@ fn a_mode_that_is_changed_after_the_preview_of_an_undo_is_detected() {
     let test = workspace_with(&tree([("a", file("old", 0o644)), ("b", file("b", 0o644))]));
     apply(&test.workspace, &[write(&test, "a", Some(("old", 0o644)), 0o755), remove(&test, "b")])
         .unwrap();
-    let plan = UndoPlan::for_last_change(&test.workspace).unwrap();
+    let plan = UndoPlan::for_last_session_change(&test.workspace).unwrap();
     let fingerprint = plan.state_fingerprint();
     fs::set_permissions(test.path("a"), Permissions::from_mode(0o700)).unwrap();
     let before = read(&test);
     let error = plan.run(&test.workspace).unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
     assert_eq!(read(&test), before);
-    let plan = UndoPlan::for_last_change(&test.workspace).unwrap();
+    let plan = UndoPlan::for_last_session_change(&test.workspace).unwrap();
     assert_ne!(plan.state_fingerprint(), fingerprint);
 }
 
@@ -223,11 +223,11 @@ fn a_file_in_a_read_only_folder_is_written_in_place_with_its_mode() {
 #[test]
 fn a_rewind_forecasts_that_a_changed_link_is_kept() {
     let test = workspace_with(&tree([]));
-    test.workspace.begin_prompt(1);
+    test.workspace.set_prompt_number(1);
     apply(&test.workspace, &[add_link(&test, "a", "x")]).unwrap();
     fs::remove_file(test.path("a")).unwrap();
     symlink("theirs", test.path("a")).unwrap();
-    test.workspace.begin_prompt(2);
+    test.workspace.set_prompt_number(2);
     let changes = [remove(&test, "a"), write(&test, "a", None, 0o644)];
     apply(&test.workspace, &changes).unwrap();
     let plan = RewindPlan::before_prompt(&test.workspace, 1).unwrap();

@@ -95,7 +95,7 @@ fn require_same_hard_link(test: &TestWorkspace, old: &Tree) {
 /// Kills the application before each of its steps, and starts again. All paths must be old or all
 /// must be new.
 fn kill_at_each_step(old: &Tree, new: &Tree) {
-    let (expected, mut was_new) = (trees::expected(old, new), false);
+    let (expected, mut was_new) = (trees::expected_tree_after_changes(old, new), false);
     for kill in 0.. {
         let test = workspace_with_hard_link(old);
         let changes = trees::changes(&test.workspace, old, new);
@@ -151,7 +151,7 @@ fn fail_at(old: &Tree, new: &Tree, first: usize, second: Option<usize>) -> usize
         true => Err(io::Error::other("simulated error")),
         false => Ok(()),
     });
-    let expected = trees::expected(old, new);
+    let expected = trees::expected_tree_after_changes(old, new);
     let without_temporaries = |tree: Tree| -> Tree {
         let is_temporary = |path: &Path| path.as_os_str().as_encoded_bytes().starts_with(b".acp-");
         let is_kept = |path: &Path| !path.iter().any(|name| is_temporary(Path::new(name)));

@@ -137,7 +137,7 @@ fn change_before_applying(old: &Tree, new: &Tree, path: &Path, foreign: ForeignC
             assert_eq!(journals(&test), 0);
         }
         Ok(()) => {
-            let expected = trees::expected(old, new);
+            let expected = trees::expected_tree_after_changes(old, new);
             assert_eq!(unrelated(&read(&test), path), unrelated(&expected, path), "{what}");
             assert!(!foreign.writes_content() || has_theirs(test.outer_folder()), "{what}");
             let mut related = changes.iter().filter(|change| are_related(path_of(change), path));
@@ -181,7 +181,7 @@ fn change_while_applying(
         Ok(())
     });
     let what = format!("{foreign:?} of {path:?} at step {at_step}: {result:?}");
-    let expected = trees::expected(old, new);
+    let expected = trees::expected_tree_after_changes(old, new);
     let wanted = if result.is_ok() { &expected } else { old };
     let (left, now) = without_temporaries(read(&test));
     assert_eq!(unrelated(&now, path), unrelated(wanted, path), "{what}");
@@ -216,7 +216,8 @@ fn change_after_a_kill(
     assert!(!keeps_folders || journals(&test) == 0);
     let what = format!("{foreign:?} of {path:?} after a kill at step {kill}");
     let (_, now) = without_temporaries(read(&test));
-    let is_new = unrelated(&now, path) == unrelated(&trees::expected(old, new), path);
+    let is_new =
+        unrelated(&now, path) == unrelated(&trees::expected_tree_after_changes(old, new), path);
     if !is_new {
         assert_eq!(unrelated(&now, path), unrelated(old, path), "{what}");
     }

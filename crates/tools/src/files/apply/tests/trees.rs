@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::{FileContent, PathChange};
+use super::super::{FileBytesAndMode, PathChange};
 use crate::files::remove::inspect_entry;
 use crate::files::workspace::{Workspace, WorkspacePath};
 
@@ -17,7 +17,7 @@ pub(super) fn at(workspace: &Workspace, path: &Path) -> WorkspacePath {
 /// Returns the changes that turn the tree on disk, which is `old`, into the tree `new`. A directory
 /// that both trees have keeps its mode.
 pub(super) fn changes(workspace: &Workspace, old: &Tree, new: &Tree) -> Vec<PathChange> {
-    let content = |bytes: &[u8], mode: u32| FileContent { bytes: bytes.to_vec(), mode };
+    let content = |bytes: &[u8], mode: u32| FileBytesAndMode { bytes: bytes.to_vec(), mode };
     let remove = |path: &Path| {
         PathChange::Remove(Box::new(inspect_entry(workspace, &at(workspace, path)).unwrap()))
     };

@@ -6,12 +6,12 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    JOURNAL_PREFIX, JournalEntryKind, JournalFile, JournalRecord, JournalWriteKind, PlannedWrite,
-    TEMPORARY_PREFIX, TEMPORARY_SUFFIX, in_place_copy_name, old_file_name,
+    JOURNAL_PREFIX, JournalEntryKind, JournalRecord, JournalWriteKind, JournaledFile, PlannedWrite,
+    TEMPORARY_PREFIX, TEMPORARY_SUFFIX, in_place_new_content_name, old_file_name,
 };
 use crate::files::content_hash::ContentHash;
-use crate::files::contents::{overwrite, restore_mode};
-use crate::files::system::read_to_cap;
+use crate::files::contents::{overwrite, restore_mode_if_unchanged};
+use crate::files::system::read_all_if_within_limit;
 use crate::files::system::{Dir, FileKind, PinnedDirectory, boot_id, is_link_loop, link_count};
 use crate::limits::{
     MAX_COUNTED_DEPTH, MAX_DIRECTORY_ENTRIES, MAX_JOURNAL_BYTES, MAX_JOURNAL_ENTRIES,
@@ -30,13 +30,13 @@ pub(crate) fn recover_unlocked_journals(folder: &Path) {
         // The lock is held until the journal is removed. A process that creates the same journal
         // waits for the lock, and then detects the removal.
         let Ok(file) = File::open(&journal) else { continue };
-        if file.try_lock().is_ok() && recover_journal(&file).is_ok() {
+        if file.try_lock().is_ok() && replay_journal(&file).is_ok() {
             drop(fs::remove_file(&journal));
         }
     }
 }
 
-fn recover_journal(file: &File) -> io::Result<()> {
+fn replay_journal(file: &File) -> io::Result<()> {
     if link_count(&file.metadata()?) == 0 {
         // Another process has replayed the journal meanwhile.
         return Ok(());
@@ -73,14 +73,14 @@ enum ReplayStage<'a> {
     Begun,
     /// The file may have been moved into place, completely or partly.
     Ready(&'a PlannedWrite),
-    /// As [`Ready`](Self::Ready), but the system has been restarted since. The file is complete, and
-    /// stays as it is.
+    /// As [`Ready`](Self::Ready), but the system has been restarted since. The file is complete,
+    /// and stays as it is.
     Restarted(&'a PlannedWrite),
     /// The file was moved into place.
     Done(&'a PlannedWrite),
 }
 
-impl JournalFile {
+impl JournaledFile {
     /// Reverts the file if the call was not finished, and removes the temporary files.
     fn recover(&self, left: &ReplayStage<'_>) -> io::Result<()> {
         if !is_temporary(&self.temporary) || !is_single_component(&self.name) {
@@ -139,7 +139,7 @@ impl JournalFile {
     fn remove_temporaries(&self, dir: &Dir, left: &ReplayStage<'_>) -> io::Result<()> {
         for beside in [
             old_file_name(&self.temporary),
-            in_place_copy_name(&self.temporary),
+            in_place_new_content_name(&self.temporary),
             self.temporary.clone(),
         ] {
             if is_removable(dir, &beside, left) {
@@ -164,15 +164,16 @@ impl JournalFile {
             }
             JournalWriteKind::InPlace => {
                 if let (Some(modes), Some(id)) = (prepared.modes, prepared.old) {
-                    restore_mode(dir, &self.name, id, modes)?;
+                    restore_mode_if_unchanged(dir, &self.name, id, modes)?;
                 }
-                let [old, new] = [self.temporary.clone(), in_place_copy_name(&self.temporary)];
+                let [old, new] =
+                    [self.temporary.clone(), in_place_new_content_name(&self.temporary)];
                 let (old, new) =
                     (read_whole_if_small(copies, &old)?, read_whole_if_small(copies, &new)?);
                 let now = read_whole_if_small(dir, &self.name)?;
                 if let (Some(old), Some(new), Some(now)) = (old, new, now)
                     && now != old
-                    && is_torn(&now, &old, &new)
+                    && is_interrupted_overwrite(&now, &old, &new)
                 {
                     overwrite(&dir.open_read_write(&self.name)?, &old)?;
                 }
@@ -247,7 +248,7 @@ fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
 ///
 /// After a kill, the file has old bytes, then new bytes from some offset on, then old bytes again.
 /// After a power failure, each block has either the old or the new bytes.
-fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
+fn is_interrupted_overwrite(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     let same = |(one, other): &(&u8, &u8)| one == other;
     let start = now.iter().zip(old).take_while(same).count();
     let end = if now.len() == old.len() {
@@ -271,7 +272,7 @@ const DISK_BLOCK_BYTES: usize = 512;
 /// Removes an entry; a directory is removed with all its content. A directory that is nested too
 /// deeply or is too large is not removed.
 pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
-    fn remove(dir: &Dir, name: &OsStr, depth: usize) -> io::Result<()> {
+    fn remove_recursively(dir: &Dir, name: &OsStr, depth: usize) -> io::Result<()> {
         if dir.entry_kind(name)? != FileKind::Directory {
             return dir.remove_file(name);
         }
@@ -281,16 +282,16 @@ pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
         let inner = dir.open_dir(name)?;
         drop(inner.allow_owner_to_change());
         for entry in inner.entries(MAX_DIRECTORY_ENTRIES)?.0 {
-            remove(&inner, &entry.name, depth + 1)?;
+            remove_recursively(&inner, &entry.name, depth + 1)?;
         }
         dir.remove_dir(name)
     }
-    remove(dir, name, 0)
+    remove_recursively(dir, name, 0)
 }
 
 /// Reads a whole file. Returns `None` for a file that is too large to be part of a call.
 fn read_whole_if_small(dir: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
-    read_to_cap(&dir.open_file(name)?, MAX_WHOLE_FILE_BYTES)
+    read_all_if_within_limit(&dir.open_file(name)?, MAX_WHOLE_FILE_BYTES)
 }
 
 fn ignore_missing(error: io::Error) -> io::Result<()> {
@@ -312,7 +313,7 @@ fn is_temporary(name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DISK_BLOCK_BYTES, is_torn};
+    use super::{DISK_BLOCK_BYTES, is_interrupted_overwrite};
 
     /// Returns a file of blocks. Each block repeats one letter, and the last block is half as long
     /// as the others.
@@ -333,10 +334,10 @@ mod tests {
             ("abcb", false),
             ("aaaaa", false),
         ] {
-            assert_eq!(is_torn(&blocks(now), &old, &new), expected, "{now}");
+            assert_eq!(is_interrupted_overwrite(&blocks(now), &old, &new), expected, "{now}");
         }
         let mut half = blocks("bbaa");
         half[DISK_BLOCK_BYTES + 7] = b'a';
-        assert!(!is_torn(&half, &old, &new));
+        assert!(!is_interrupted_overwrite(&half, &old, &new));
     }
 }

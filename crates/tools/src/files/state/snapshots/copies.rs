@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use crate::files::state::create_private_folder;
-use crate::files::system::{Dir, EntryMetadata, read_to_cap};
+use crate::files::system::{Dir, EntryMetadata, read_all_if_within_limit};
 use crate::limits::{MAX_SNAPSHOT_BYTES, MAX_SNAPSHOT_FILE_BYTES};
 use crate::lock::lock;
 
@@ -63,7 +63,7 @@ impl ContentCopies {
         if metadata.bytes > MAX_SNAPSHOT_FILE_BYTES {
             return Ok(None);
         }
-        let content = read_to_cap(&dir.open_file(name)?, MAX_SNAPSHOT_FILE_BYTES)?;
+        let content = read_all_if_within_limit(&dir.open_file(name)?, MAX_SNAPSHOT_FILE_BYTES)?;
         let Some(content) = content.filter(|content| content.len() as u64 == metadata.bytes) else {
             return Ok(None);
         };

@@ -288,7 +288,10 @@ impl Dir {
         {
             use sys::StatxAttributes as Attributes;
             let is_fixed = Attributes::IMMUTABLE | Attributes::APPEND;
-            if self.attributes(".".as_ref()).is_some_and(|(found, _)| found.intersects(is_fixed)) {
+            if self
+                .statx_attributes(".".as_ref())
+                .is_some_and(|(found, _)| found.intersects(is_fixed))
+            {
                 return Err(Errno::PERM.into());
             }
         }
@@ -297,7 +300,7 @@ impl Dir {
 
     /// Checks that a file can be written. Does not open the file, because that would notify file
     /// watchers.
-    pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn require_file_writable(&self, name: &OsStr) -> io::Result<()> {
         self.require_access(name, Access::WRITE_OK)
     }
 
@@ -318,7 +321,7 @@ impl Dir {
             return true;
         }
         #[cfg(target_os = "linux")]
-        if let Some((found, known)) = self.attributes(name)
+        if let Some((found, known)) = self.statx_attributes(name)
             && known.contains(sys::StatxAttributes::MOUNT_ROOT)
         {
             return found.contains(sys::StatxAttributes::MOUNT_ROOT);
@@ -331,7 +334,10 @@ impl Dir {
     /// Returns the attributes of an entry. Also returns a mask of the attributes that the file
     /// system supports.
     #[cfg(target_os = "linux")]
-    fn attributes(&self, name: &OsStr) -> Option<(sys::StatxAttributes, sys::StatxAttributes)> {
+    fn statx_attributes(
+        &self,
+        name: &OsStr,
+    ) -> Option<(sys::StatxAttributes, sys::StatxAttributes)> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let found = sys::statx(&self.0, name, flags, sys::StatxFlags::empty()).ok()?;
         Some((found.stx_attributes, found.stx_attributes_mask))
@@ -340,7 +346,7 @@ impl Dir {
     /// Changes the mode of a file so that only its owner has access. Returns the old mode if the
     /// mode was changed. Ignores files with several hard links, and entries that are not regular
     /// files.
-    pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
+    pub(crate) fn restrict_file_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
         const OWNER_ONLY_MODE: u32 = 0o600;
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let mode = stat.st_mode & 0o7777;
@@ -348,13 +354,13 @@ impl Dir {
         if !is_file || stat.st_nlink != 1 || mode == OWNER_ONLY_MODE {
             return Ok(None);
         }
-        self.set_mode(name, OWNER_ONLY_MODE)?;
+        self.set_mode_following_links(name, OWNER_ONLY_MODE)?;
         Ok(Some(mode))
     }
 
     /// Sets the mode of a file. This method is only for directories in which no other program can
     /// replace the file by a link.
-    pub(crate) fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+    pub(crate) fn set_mode_following_links(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         #[cfg(test)]
         simulated_file_system::before_change()?;
         Ok(sys::chmodat(&self.0, name, Mode::from_raw_mode(mode), AtFlags::empty())?)

@@ -15,7 +15,7 @@ use crate::files::undo::UndoPlan;
 use crate::files::workspace::open::EntryPath;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::files::workspace::{WorkspacePath, guard};
-use crate::files::write::{atomic_write, read_whole};
+use crate::files::write::{atomic_write_if_unchanged, read_whole};
 
 fn code<T>(result: Result<T, ToolError>) -> Option<ErrorCode> {
     result.err().and_then(|error| error.code())
@@ -70,7 +70,7 @@ fn nothing_is_written_if_the_path_changed_since_its_inspection() {
         let at = tree.workspace.resolve_and_follow_links(path).unwrap();
         let seen = read_whole(&tree.workspace, &at, 99).unwrap();
         swap(&tree);
-        let written = atomic_write(&tree.workspace, &at, b"new", &seen);
+        let written = atomic_write_if_unchanged(&tree.workspace, &at, b"new", &seen);
         assert_eq!(code(written), Some(ErrorCode::ChangedSincePreview), "{number}: {path}");
         for file in ["aside/file", "old/file", "old/deep/file", "dir/deep/file"] {
             let text = fs::read_to_string(tree.path(file)).unwrap_or("text".to_owned());
@@ -88,13 +88,13 @@ fn a_file_replaced_since_its_inspection_is_read_but_not_written() {
     // Another file with the same text is rejected, because it may have other hard links.
     tree.write("other", "text");
     fs::rename(tree.path("other"), tree.path("dir/file")).unwrap();
-    let written = atomic_write(&tree.workspace, &at, b"new", &seen);
+    let written = atomic_write_if_unchanged(&tree.workspace, &at, b"new", &seen);
     assert_eq!(code(written), Some(ErrorCode::ChangedSincePreview));
     assert_eq!(tree.read("dir/file"), "text");
     assert!(tree.workspace.open_read(&at).is_ok());
 
     let at = tree.workspace.resolve_and_follow_links("way/file").unwrap();
-    atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
+    atomic_write_if_unchanged(&tree.workspace, &at, b"new", &seen).unwrap();
     assert_eq!(tree.read("dir/file"), "new");
 }
 
@@ -251,13 +251,17 @@ fn files_outside_are_written_where_they_were_shown() {
     for (given, file) in [("../secret", "secret"), ("../made/new", "made/new")] {
         let at = outside(&tree, given);
         let seen = read_whole(&tree.workspace, &at, 99).unwrap();
-        atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
+        atomic_write_if_unchanged(&tree.workspace, &at, b"new", &seen).unwrap();
         assert_eq!(fs::read_to_string(tree.outer_folder().join(file)).unwrap(), "new");
     }
     let at = outside(&tree, "../made/more/file");
     std::os::unix::fs::symlink(tree.outer_folder(), tree.outer_folder().join("made/more")).unwrap();
-    let written =
-        atomic_write(&tree.workspace, &at, b"new", &crate::files::write::PreImage::Missing);
+    let written = atomic_write_if_unchanged(
+        &tree.workspace,
+        &at,
+        b"new",
+        &crate::files::write::PreImage::Missing,
+    );
     assert_eq!(code(written), Some(ErrorCode::ChangedSincePreview));
     assert!(!tree.outer_folder().join("file").exists());
 }
@@ -269,8 +273,8 @@ fn a_write_to_an_outside_file_can_be_undone() {
     let tree = TestWorkspace { workspace: tree.workspace.with_state_folder(&state), ..tree };
     let at = outside(&tree, "../secret");
     let seen = read_whole(&tree.workspace, &at, 99).unwrap();
-    atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
-    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    atomic_write_if_unchanged(&tree.workspace, &at, b"new", &seen).unwrap();
+    let undoing = UndoPlan::for_last_session_change(&tree.workspace).unwrap();
     let effects: Effects =
         undoing.affected_paths().map(|(path, _)| Effect::Write(path.into())).collect();
     let effects = guard::mark_outside_effects(&tree.workspace, effects);

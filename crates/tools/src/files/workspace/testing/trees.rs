@@ -90,7 +90,7 @@ pub(crate) fn read_entry(path: &Path) -> Node {
 
 /// Returns the tree that the changes should result in: `new`, with the modes of the directories
 /// that stay.
-pub(crate) fn expected(old: &Tree, new: &Tree) -> Tree {
+pub(crate) fn expected_tree_after_changes(old: &Tree, new: &Tree) -> Tree {
     let mut expected = new.clone();
     for (path, node) in &mut expected {
         let is_kept = path

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 
 use super::super::tests::stage_file;
-use super::super::{FileWrite, atomic_write, read_whole, write_all_with_progress};
+use super::super::{FileWrite, atomic_write_if_unchanged, read_whole, write_all_with_progress};
 use super::{CrashProtection, RepairCopyLocation, ReplaceOrInPlace};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::inspect_entry;
 use crate::files::state::journal::{
-    Journal, JournalFile, PlannedWrite, next_call_number, recover_unlocked_journals, temporary_name,
+    JournaledFile, PlannedWrite, RollbackJournal, random_call_number, recover_unlocked_journals,
+    temporary_name,
 };
 use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
 use crate::files::undo::UndoPlan;
@@ -88,7 +89,7 @@ fn words(protection: &CrashProtection) -> String {
 fn write(tree: &TestWorkspace, text: &str) -> Result<(), ToolError> {
     let at = tree.resolve("file");
     let seen = read_whole(&tree.workspace, &at, 99)?;
-    atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
+    atomic_write_if_unchanged(&tree.workspace, &at, text.as_bytes(), &seen)
 }
 
 /// Writes a file, checks that the file keeps its id, and undoes the change.
@@ -101,7 +102,7 @@ fn is_written_in_place_and_undone(tree: &TestWorkspace) {
     assert_eq!((tree.read("file"), number()), ("new".into(), before));
     assert_eq!(tree.names("."), names);
     assert_eq!(fs::read_dir(tree.outer_folder().join("state/journal")).unwrap().count(), 0);
-    UndoPlan::for_last_change(&tree.workspace).unwrap().run(&tree.workspace).unwrap();
+    UndoPlan::for_last_session_change(&tree.workspace).unwrap().run(&tree.workspace).unwrap();
     assert_eq!((tree.read("file"), number()), ("old".into(), before));
 }
 
@@ -172,7 +173,7 @@ fn a_state_folder_that_cannot_be_written_keeps_no_edit_from_being_made() {
             if !is_closed {
                 let found = inspect_entry(&tree.workspace, &tree.resolve("goes")).unwrap();
                 assert!(found.restorability_note().unwrap().to_string().contains(&state));
-                found.delete(&tree.workspace).unwrap();
+                found.delete_and_record_undo(&tree.workspace).unwrap();
             }
             assert_eq!(tree.names(".").len(), if is_closed { 2 } else { 1 });
             fs::set_permissions(tree.outer_folder(), Permissions::from_mode(0o755)).unwrap();
@@ -193,7 +194,10 @@ fn a_full_state_folder_keeps_no_edit_from_being_made() {
     assert!(notes.contains(state.to_str().unwrap()), "{notes}");
     write(&tree, "new").unwrap();
     assert_eq!(tree.read("file"), "new");
-    inspect_entry(&tree.workspace, &tree.resolve("goes")).unwrap().delete(&tree.workspace).unwrap();
+    inspect_entry(&tree.workspace, &tree.resolve("goes"))
+        .unwrap()
+        .delete_and_record_undo(&tree.workspace)
+        .unwrap();
     assert_eq!(tree.names("."), ["file"]);
 }
 
@@ -286,15 +290,15 @@ fn an_unexpected_write_in_place_requires_a_new_preview() {
 fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
     let folder = tree.outer_folder().join("state/journal");
     fs::create_dir_all(&folder).unwrap();
-    let (at, temporary) = (tree.resolve("file"), temporary_name(next_call_number(), 0));
-    let names = JournalFile {
+    let (at, temporary) = (tree.resolve("file"), temporary_name(random_call_number(), 0));
+    let names = JournaledFile {
         dir: tree.workspace.cwd().into(),
         name: "file".into(),
         temporary: temporary.clone(),
         made: Vec::new(),
         copies: Some(folder.as_os_str().to_owned()),
     };
-    let mut journal = Journal::begin(&folder, vec![names]).unwrap();
+    let mut journal = RollbackJournal::begin(&folder, vec![names]).unwrap();
     let manner = ReplaceOrInPlace {
         is_in_place: true,
         repair_copy_location: RepairCopyLocation::StateFolder,

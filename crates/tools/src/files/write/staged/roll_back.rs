@@ -5,7 +5,7 @@ use std::io;
 
 use super::{StagedFile, StagedState, WriteMethod};
 use crate::files::contents::{
-    differs_if_readable, equals_without_concurrent_change, overwrite, restore_mode,
+    differs_if_readable, equals_without_concurrent_change, overwrite, restore_mode_if_unchanged,
     write_with_progress,
 };
 use crate::files::system::{Dir, FileVisibility, copy_access, set_mode_bits};
@@ -98,10 +98,15 @@ impl StagedFile<'_> {
     }
 
     fn restore_mode_in_place(&self) -> io::Result<()> {
-        let (Some(modes), Some(old)) = (self.changed_mode_in_place(), self.old_metadata) else {
+        let (Some(modes), Some(old)) = (self.mode_change_if_in_place(), self.old_metadata) else {
             return Ok(());
         };
-        match restore_mode(&*self.target.dir.open()?, &self.target.name, old.file_id, modes) {
+        match restore_mode_if_unchanged(
+            &*self.target.dir.open()?,
+            &self.target.name,
+            old.file_id,
+            modes,
+        ) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use pretty_assertions::assert_eq;
 
-use super::super::{FileWrite, PreImage, ReplaceOrInPlace, atomic_write};
+use super::super::{FileWrite, PreImage, ReplaceOrInPlace, atomic_write_if_unchanged};
 use super::stage_file;
 use crate::error::ErrorCode;
 use crate::files::contents::equals_without_concurrent_change;
@@ -55,7 +55,7 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     let mut staged = stage_file(&tree, change, ReplaceOrInPlace::default(), "beside".into());
     tree.write("theirs", "theirs");
     fs::rename(tree.path("theirs"), tree.path("file")).unwrap();
-    let error = staged.commit().unwrap_err();
+    let error = staged.apply_if_unchanged().unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
     drop(staged);
     assert_eq!((tree.read("file"), tree.read("other")), ("theirs".into(), "old".into()));
@@ -89,7 +89,8 @@ fn a_concurrent_write_in_place_is_reported() {
         let mut seen = PreImage::Bytes(Vec::new());
         let met = (0..PATIENCE).find_map(|round| {
             let ours = vec![b"ab"[round as usize % 2]; BYTES];
-            atomic_write(&tree.workspace, &tree.resolve("file"), &ours, &seen).unwrap();
+            atomic_write_if_unchanged(&tree.workspace, &tree.resolve("file"), &ours, &seen)
+                .unwrap();
             let late_writes = tree.workspace.take_late_writes();
             // The other program always writes after this process.
             seen = loop {

@@ -3,7 +3,7 @@
 use crate::files::Durability;
 use crate::files::content_hash::ContentHash;
 use crate::files::state::journal::{
-    Journal, JournalFile, JournalWriteKind, PlannedWrite, in_place_copy_name,
+    JournalWriteKind, JournaledFile, PlannedWrite, RollbackJournal, in_place_new_content_name,
     recover_unlocked_journals, temporary_name,
 };
 use crate::files::system::{boot_id, simulated_file_system};
@@ -19,7 +19,7 @@ fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
     let folder = tree.outer_folder().join("journal");
     let temporaries = [0, 1, 2].map(|number| temporary_name(7, number));
     let names = ["replaced", "added", "linked"].iter().zip(&temporaries);
-    let names = names.map(|(name, temporary)| JournalFile {
+    let names = names.map(|(name, temporary)| JournaledFile {
         dir: tree.workspace.cwd().into(),
         name: name.into(),
         temporary: temporary.clone(),
@@ -27,7 +27,7 @@ fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
         copies: None,
     });
     let [new, add, old] = [0, 1, 2].map(|at: usize| tree.workspace.cwd().join(&temporaries[at]));
-    let mut journal = Journal::begin(&folder, names.collect()).unwrap();
+    let mut journal = RollbackJournal::begin(&folder, names.collect()).unwrap();
     let identity = |path: &PathBuf| {
         let metadata = fs::metadata(path).unwrap();
         (metadata.dev(), metadata.ino())
@@ -40,7 +40,7 @@ fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
             2 => {
                 fs::write(&old, "old linked").unwrap();
                 fs::write(
-                    tree.path(in_place_copy_name(&temporaries[2]).to_str().unwrap()),
+                    tree.path(in_place_new_content_name(&temporaries[2]).to_str().unwrap()),
                     "new li",
                 )
                 .unwrap();
@@ -111,9 +111,14 @@ fn a_restart_of_the_system_reverts_no_exchanged_file() {
         let tree = test_workspace(&[("file", "old"), (temporary_name, "new")]);
         let folder = tree.outer_folder().join("journal");
         let (dir, name) = (tree.workspace.cwd().into(), "file".into());
-        let names =
-            JournalFile { dir, name, temporary: temporary.clone(), made: Vec::new(), copies: None };
-        let mut journal = Journal::begin(&folder, vec![names]).unwrap();
+        let names = JournaledFile {
+            dir,
+            name,
+            temporary: temporary.clone(),
+            made: Vec::new(),
+            copies: None,
+        };
+        let mut journal = RollbackJournal::begin(&folder, vec![names]).unwrap();
         let id = |name: &str| {
             let metadata = fs::metadata(tree.path(name)).unwrap();
             (metadata.dev(), metadata.ino())
@@ -172,19 +177,19 @@ fn recovery_keeps_later_writes_in_place() {
 fn the_journal_of_a_living_process_and_other_files_are_left_alone() {
     let tree = test_workspace(&[("replaced", "old")]);
     let folder = tree.outer_folder().join("journal");
-    let names = |temporary: &str| JournalFile {
+    let names = |temporary: &str| JournaledFile {
         dir: tree.workspace.cwd().into(),
         name: "replaced".into(),
         temporary: temporary.into(),
         made: Vec::new(),
         copies: None,
     };
-    let living = Journal::begin(&folder, vec![names(".acp-tools-1-0.tmp")]).unwrap();
+    let living = RollbackJournal::begin(&folder, vec![names(".acp-tools-1-0.tmp")]).unwrap();
     tree.write(".acp-tools-1-0.tmp", "new");
     recover_unlocked_journals(&folder);
     assert_eq!(tree.names("."), [".acp-tools-1-0.tmp", "replaced"]);
     drop(living);
-    let forged = Journal::begin(&folder, vec![names("replaced")]).unwrap();
+    let forged = RollbackJournal::begin(&folder, vec![names("replaced")]).unwrap();
     let (path, bytes) = (forged.path.clone(), fs::read(&forged.path).unwrap());
     drop(forged);
     fs::write(path, bytes).unwrap();
@@ -238,9 +243,13 @@ fn recovery_moves_an_entry_back_unless_its_name_is_taken() {
         let tree = test_workspace(&[("file", "old")]);
         let folder = tree.outer_folder().join("journal");
         let name = temporary_name(9, 0);
-        let mut journal =
-            Journal::begin_quarantine(&folder, tree.workspace.cwd(), "file".as_ref(), &name)
-                .unwrap();
+        let mut journal = RollbackJournal::begin_quarantine(
+            &folder,
+            tree.workspace.cwd(),
+            "file".as_ref(),
+            &name,
+        )
+        .unwrap();
         fs::rename(tree.path("file"), tree.workspace.cwd().join(&name)).unwrap();
         if is_taken {
             tree.write("file", "newer");

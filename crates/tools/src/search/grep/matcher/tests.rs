@@ -1,7 +1,7 @@
 //! Tests that a search in chunks finds the same matches as a search of the whole text. Other tests
 //! check that the budget is checked between two chunks.
 
-use super::BudgetedMatcher;
+use super::InterruptibleMatcher;
 use crate::files::walk::SearchBudget;
 use crate::limits::BYTES_PER_SEARCH_CANCEL_CHECK;
 use crate::search::grep::GrepQuery;
@@ -30,7 +30,7 @@ fn asked(pattern: &str, text: &str, multiline: bool, asks: usize) -> (Option<Vec
     let asked = AtomicUsize::new(0);
     let cancel = || asked.fetch_add(1, Ordering::Relaxed) + 1 >= asks;
     let query = GrepQuery { multiline, ..GrepQuery::new(pattern) };
-    let matcher = BudgetedMatcher::new(query.matcher().unwrap(), SearchBudget::new(&cancel));
+    let matcher = InterruptibleMatcher::new(query.matcher().unwrap(), SearchBudget::new(&cancel));
     let found = lines(&matcher, text, multiline);
     (found, asked.into_inner())
 }

@@ -1,7 +1,7 @@
 //! Tests for results that are added in any order: the page, the progress reports, and the results
 //! that are kept in memory.
 
-use super::{FileSearchResult, FoundMatches, PageRange, ResultPage};
+use super::{FileSearchResult, PageRange, ResultPage, UnpagedFileMatches};
 use crate::files::walk::EarlyStop;
 use crate::limits::{
     MAX_GATHERED_MATCHES_BYTES, MAX_MATCH_LOCATIONS, MAX_MATCHES_TEXT_BYTES, PROGRESS_INTERVAL,
@@ -23,7 +23,7 @@ fn file(place: usize, matches: usize, bytes: usize) -> FileSearchResult {
     let lines = (1..=matches as u64).map(line).collect();
     let file =
         FileMatches { path: PathBuf::from(format!("/{place:04}")), lines, partial_reason: None };
-    let found = FoundMatches { file, matches, bytes: matches * bytes, is_truncated: false };
+    let found = UnpagedFileMatches { file, matches, bytes: matches * bytes, is_truncated: false };
     FileSearchResult { found: Some(Box::new(found)), ..FileSearchResult::default() }
 }
 
@@ -37,19 +37,19 @@ fn the_first_matches_are_reported_when_all_earlier_files_have_ended() {
     let (mut page, now) = page(ALL);
     for place in 1..=MAX_MATCH_LOCATIONS {
         page.add_file_result(place, file(place, 1, 1));
-        assert_eq!(page.progress_update(now), None, "file 0 may have matches still");
+        assert_eq!(page.progress_update_if_due(now), None, "file 0 may have matches still");
     }
     page.add_file_result(0, file(0, 1, 1));
-    let news = page.progress_update(now).unwrap();
+    let news = page.progress_update_if_due(now).unwrap();
     assert_eq!((news.files_searched, news.match_count), (21, 21));
     let first: Vec<_> = news.locations.unwrap().iter().map(|at| at.path().to_owned()).collect();
     assert_eq!(first.len(), MAX_MATCH_LOCATIONS);
     assert!(first[0].ends_with("0000") && first.is_sorted(), "{first:?}");
     page.add_file_result(21, file(21, 1, 1));
-    assert_eq!(page.progress_update(now), None, "the first places stay");
-    let news = page.progress_update(now + PROGRESS_INTERVAL).unwrap();
+    assert_eq!(page.progress_update_if_due(now), None, "the first places stay");
+    let news = page.progress_update_if_due(now + PROGRESS_INTERVAL).unwrap();
     assert_eq!((news.files_searched, news.match_count, news.locations), (22, 22, None));
-    assert_eq!(page.progress_update(now + PROGRESS_INTERVAL), None);
+    assert_eq!(page.progress_update_if_due(now + PROGRESS_INTERVAL), None);
 }
 
 #[test]

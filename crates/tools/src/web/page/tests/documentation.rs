@@ -22,10 +22,10 @@ fn shown(name: &str) -> String {
     let body = Body { bytes, is_truncated: false };
     let page = Page::from_body(url, 200, MediaType::parse("text/html"), body);
     let mut shown = page.header_lines(false);
-    let text = page.text(false).unwrap_or("[not text]");
+    let text = page.shown_text(false).unwrap_or("[not text]");
     let mut next = Some(1);
     while let Some(offset) = next {
-        let part = PagePart::starting_at(text, offset).unwrap();
+        let part = PagePart::starting_at_line(text, offset).unwrap();
         shown += &format!("\n{}{}", part.text, part.note());
         next = part.next_offset();
     }
