@@ -63,6 +63,30 @@ fn write_connecting_script(agent: &Agent, server: &TcpListener) {
 }
 
 #[tokio::test]
+async fn only_a_variable_that_the_command_receives_asks_before_it_is_changed() {
+    let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
+    agent.turn("run OUT_DIR=a; echo \"is $OUT_DIR\"").await;
+    assert_eq!((asked(&agent), last_call(&agent).1.contains("is a")), (0, true));
+    fs::write(agent.scratch.path("script.sh"), "env").unwrap();
+    agent.turn("run sh script.sh").await;
+    let environment = last_call(&agent).1;
+    let names = environment.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned()));
+    // Changes of these variables are harmless.
+    let is_harmless = |name: &String| {
+        ["_", "LANG", "LANGUAGE", "TERM"].contains(&&**name) || name.starts_with("LC_")
+    };
+    let names: Vec<_> = names.filter(|name| !is_harmless(name)).collect();
+    assert!(
+        ["HTTP_PROXY", "PATH", "TMPDIR"].iter().all(|name| names.contains(&(*name).to_owned()))
+    );
+    for (count, name) in names.iter().enumerate() {
+        agent.turn(&format!("run {name}=x; true")).await;
+        assert_eq!(asked(&agent), count + 1, "{name}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_command_that_no_person_sees_changes_only_the_project_and_reads_no_keys() {
     let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
     let home = home(&agent.scratch);

@@ -21,6 +21,7 @@ mod tree;
 pub use tokio_util::sync::CancellationToken;
 
 pub use output::{OutputBytesOrGap, binary_kind, escapes, record, text};
+pub use program::COMMAND_ID_VARIABLE;
 pub use run::{
     CommandExit, CommandInput, ExitCause, ResourceUsage, ShellCommand, SpawnError, Streams,
     WindowSize, has_helper, run_command, run_command_and_record, run_if_command_helper,

@@ -10,7 +10,7 @@ use crate::sandbox::CommandSandbox;
 
 /// Name of the environment variable that all processes of a command have. Its value is unique per
 /// command.
-pub(crate) const COMMAND_ID_VARIABLE: &str = "ACP_TOOLS_COMMAND";
+pub const COMMAND_ID_VARIABLE: &str = "ACP_TOOLS_COMMAND";
 
 /// A program and its start parameters.
 #[derive(Debug)]

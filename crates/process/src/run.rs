@@ -40,8 +40,8 @@ pub struct ShellCommand {
     pub cwd: PathBuf,
     /// The complete environment, already cleaned (see [`base_env`](crate::env::base_env)).
     ///
-    /// The crate adds one variable, `ACP_TOOLS_COMMAND`, with a unique value per command. The
-    /// variable identifies processes that left the command's session.
+    /// The crate adds one variable, [`COMMAND_ID_VARIABLE`](crate::COMMAND_ID_VARIABLE), with a
+    /// unique value per command. The variable identifies processes that left the command's session.
     pub env: BTreeMap<String, String>,
     /// Standard streams of the command.
     pub streams: Streams,

@@ -14,6 +14,7 @@ mod variables;
 mod wrapped;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use callboard_text::normalise;
@@ -38,13 +39,16 @@ pub struct ShellContext<'a> {
     pub home: Option<&'a Path>,
     /// The folders of the project, absolute.
     pub project_folders: Vec<&'a Path>,
+    /// The names of the environment variables that the shell may receive; `None` if they are not
+    /// known.
+    pub environment: Option<BTreeSet<&'a str>>,
 }
 
 impl<'a> ShellContext<'a> {
-    /// Creates the context of a line whose working directory and home directory are not known.
+    /// Creates the context of a line whose directories and environment are not known.
     #[must_use]
     pub fn new(project_folders: Vec<&'a Path>) -> Self {
-        Self { cwd: None, home: None, project_folders }
+        Self { cwd: None, home: None, project_folders, environment: None }
     }
 }
 

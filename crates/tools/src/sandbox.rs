@@ -25,7 +25,9 @@ use std::path::{Path, PathBuf};
 use acp_lifecycle::Rules;
 use callboard_sandbox::{MissingName, ReadOnlyPath, SandboxPolicy};
 
+use self::caches::cache_variable_names;
 use self::denied_reads::{denied_read_patterns, find_denied_paths};
+use self::proxied_network::proxy_variable_names;
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
@@ -34,6 +36,14 @@ pub(crate) use preview::{CommandChanges, PreviewLease, PreviewObstacle};
 pub use server_lease::ServerSandboxLease;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
 pub(crate) use session_sandbox::{find_refusal, shows_missing_network, shows_refused_rename};
+
+/// Returns the names of the variables that a sandbox may add to the environment of a command.
+pub(crate) fn sandbox_variable_names() -> impl Iterator<Item = &'static str> {
+    cache_variable_names().chain(proxy_variable_names()).chain([TMP_VARIABLE])
+}
+
+/// The variable with the path of the folder for temporary files.
+const TMP_VARIABLE: &str = "TMPDIR";
 
 /// When commands run on copies of the project folders first, so that the user sees their changes
 /// before they are made. This needs a sandbox with namespaces.

@@ -26,13 +26,21 @@ impl RiskFinder<'_> {
                 "rcfile" | "init-file" => {
                     return self.add_reason(RiskReason::new("risk-shell-first"));
                 }
-                _ if long.is_some() || name == "fish" && letters != "c" => {
+                _ if long.is_some() || name == "fish" && letters != "c" || option.expands => {
                     return self.add_reason(RiskReason::new("risk-shell-unclear"));
                 }
                 _ => {
                     takes_code |= letters.contains('c');
                     takes_input |= letters.contains('s');
-                    rest = after.get(letters.matches(['o', 'O']).count()..).unwrap_or_default();
+                    let names = after.split_at_checked(letters.matches(['o', 'O']).count());
+                    let (names, args) = names.unwrap_or((after, &[]));
+                    let is_known = |name: &ShellWord| tables::SET_OPTIONS.contains(&&*name.text);
+                    if letters.contains(['a', 'k'])
+                        || letters.contains('o') && !names.iter().all(is_known)
+                    {
+                        return self.add_reason(RiskReason::new("risk-shell-unclear"));
+                    }
+                    rest = args;
                 }
             }
         }

@@ -50,6 +50,79 @@ pub(super) fn is_risky_variable_name(name: &str) -> bool {
     !is_own && !HARMLESS_VARIABLES.contains(&name) && !name.starts_with("LC_")
 }
 
+/// Options of a shell, or of `set -o`, that export no variable.
+pub(super) const SET_OPTIONS: &[&str] = &[
+    "errexit",
+    "errtrace",
+    "functrace",
+    "noclobber",
+    "noglob",
+    "nounset",
+    "pipefail",
+    "verbose",
+    "xtrace",
+];
+
+/// Returns whether a shell obeys a variable with this name, or exports it by itself.
+pub(super) fn is_shell_variable(name: &str) -> bool {
+    SHELL_VARIABLES.contains(&name)
+        || SHELL_VARIABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Variables that bash, dash, busybox or zsh obeys, except those with a prefix in
+/// [`SHELL_VARIABLE_PREFIXES`].
+const SHELL_VARIABLES: &[&str] = &[
+    "_",
+    "CDPATH",
+    "CHILD_MAX",
+    "DIRSTACK",
+    "ENV",
+    "EXECIGNORE",
+    "FCEDIT",
+    "FIGNORE",
+    "FPATH",
+    "FUNCNEST",
+    "HOME",
+    "IFS",
+    "IGNOREEOF",
+    "INPUTRC",
+    "KEYTIMEOUT",
+    "LINENO",
+    "MAIL",
+    "MAILCHECK",
+    "MAILPATH",
+    "MODULE_PATH",
+    "NULLCMD",
+    "OLDPWD",
+    "OPTARG",
+    "OPTERR",
+    "OPTIND",
+    "PATH",
+    "POSIXLY_CORRECT",
+    "POSTEDIT",
+    "PWD",
+    "RANDOM",
+    "READNULLCMD",
+    "REPORTTIME",
+    "RPROMPT",
+    "SECONDS",
+    "SHELL",
+    "SHELLOPTS",
+    "SHLVL",
+    "SRANDOM",
+    "TIMEFMT",
+    "TIMEFORMAT",
+    "TMOUT",
+    "TMPDIR",
+    "TMPPREFIX",
+    "WORDCHARS",
+    "ZDOTDIR",
+];
+
+/// Prefixes of the variables that shells obey.
+const SHELL_VARIABLE_PREFIXES: &[&str] =
+    &["BASH", "COMP", "GLOB", "HIST", "LC_", "PROMPT", "PS", "READLINE_"];
+
 /// Assignments of variables that can change the behaviour of programs. These values are harmless:
 /// they only suppress prompts and paging, or name a common terminal type.
 const HARMLESS_ASSIGNMENTS: &[(&str, &str)] = &[

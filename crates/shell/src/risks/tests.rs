@@ -9,6 +9,7 @@ use pretty_assertions::assert_eq;
 fn find(line: &str) -> Risks {
     let mut place = ShellContext::new(vec![Path::new("/p")]);
     (place.cwd, place.home) = (Some(Path::new("/p")), Some(Path::new("/home/me")));
+    place.environment = Some(["GIT_CONFIG_COUNT", "HOME", "INHERITED", "PATH"].into());
     find_risks(line, place)
 }
 
@@ -381,6 +382,24 @@ fn variables_are_found_at_each_position_of_a_program() {
         ("read -rp 'Name' -a PATH", "PATH"),
         ("printf -v PATH ./bin; ls", "PATH"),
         ("getopts a PATH", "PATH"),
+        ("INHERITED=x; make", "INHERITED"),
+        ("IFS=/; ls", "IFS"),
+        ("PS4=x; set -x; ls", "PS4"),
+        ("GIT_SSH_COMMAND=x git fetch", "GIT_SSH_COMMAND"),
+        ("CC=x; export CC; make", "CC"),
+        ("CC=x; export -- CC; make", "CC"),
+        ("declare -x CC=x; make", "CC"),
+        ("declare -gx CC=x; make", "CC"),
+        ("declare -n a=PATH; a=x; ls", "-n"),
+        ("read 'PATH[0]' < a; ls", "PATH[0]"),
+        ("read \"$X\" < a; ls", "$X"),
+        ("unset $X; ls", "$X"),
+        ("local \"$X=a\"", "$X"),
+        ("set -a; CC=x; make", "-a"),
+        ("set -euao pipefail; CC=x; make", "-euao"),
+        ("set -eo allexport; CC=x; make", "allexport"),
+        ("set \"$X\"; CC=x; make", "$X"),
+        ("CC=x; eval export CC; make", "CC"),
     ] {
         let reasons = find(line).reasons;
         let subject = |reason: &RiskReason| {
@@ -402,8 +421,22 @@ fn variables_are_found_at_each_position_of_a_program() {
         "read -rp 'Name' -t 5 x",
         "timeout \"$n\" cargo test",
         "make A=1",
+        "X=1; echo \"$X\"",
+        "set -euo pipefail; OUT_DIR=a; ls \"$OUT_DIR\"",
+        "set -- a b; OUT_DIR=a",
+        "f() { local OUT_DIR=a; ls \"$OUT_DIR\"; }; f",
+        "readonly OUT=a; declare -i N=1; typeset -r M=2",
+        "for F in *.txt; do wc -l \"$F\"; done",
+        "while read -r LINE; do echo \"$LINE\"; done < a",
+        "printf -v OUT '%s' a; unset OUT",
+        "bash -euo pipefail -c 'X=1; echo \"$X\"'",
     ] {
         assert_eq!(find(line).reasons, [], "{line}");
+    }
+    let unknown_environment = |line| find_risks(line, ShellContext::new(vec![Path::new("/p")]));
+    assert_ne!(unknown_environment("X=1; make").reasons, []);
+    for line in ["bash -ac 'CC=x; make'", "bash -o allexport -c 'CC=x'", "bash \"-$X\" 'ls'"] {
+        assert!(has_reason(line, "risk-shell-unclear"), "{line}");
     }
     for line in
         ["timeout 5 $X", "env a=1 \"$X\" b", "nice -n 5 \"$(a)\"", "exec \"$@\"", "command $X"]

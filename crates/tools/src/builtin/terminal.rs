@@ -187,10 +187,12 @@ impl Tool for Terminal {
         let is_interactive = matches!(command.streams, Streams::Interactive(_));
         let has_preview = !asks_background && !is_interactive;
         let (isolation, setting) = (context.isolation.clone(), context.command_preview);
+        let may_run_in_client = context.terminal.is_some() && private_tmp.is_none();
         let judged = run_on_blocking_thread(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
             let (home, private_tmp) = (home.as_deref(), private_tmp.as_deref());
-            let place = risks::CommandFolders { cwd: &command.cwd, home, private_tmp };
+            let env = (!may_run_in_client).then_some(&command.env);
+            let place = risks::CommandSurroundings { cwd: &command.cwd, home, private_tmp, env };
             let judged = risks::assess_command(&line, place, &workspace);
             let can_preview = match &*isolation {
                 CommandIsolation::Sandbox(sandbox) if setting != PreviewSetting::Never => {

@@ -37,6 +37,11 @@ const CACHES: &[Cache] = &[
     Cache { variable: "", path: ".yarn/berry", folders: &[""] },
 ];
 
+/// Returns the names of the variables that contain the paths of caches.
+pub(super) fn cache_variable_names() -> impl Iterator<Item = &'static str> {
+    CACHES.iter().map(|cache| cache.variable).filter(|name| !name.is_empty())
+}
+
 /// Name of the folder for caches that do not exist, in the folder for temporary files.
 const MISSING_CACHES: &str = ".caches";
 

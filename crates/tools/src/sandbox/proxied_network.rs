@@ -60,10 +60,18 @@ impl ProxiedNetwork {
         let proxied = PROXY_VARIABLES.into_iter().map(move |name| (name, url.clone()));
         let direct = NO_PROXY_VARIABLES.into_iter().map(|name| (name, LOOPBACK_HOSTS.to_owned()));
         // Node.js ignores the other variables if this variable is missing.
-        let node = [("NODE_USE_ENV_PROXY", "1".to_owned())];
+        let node = [(NODE_PROXY_VARIABLE, "1".to_owned())];
         proxied.chain(direct).chain(node).map(|(name, value)| (name.to_owned(), value))
     }
 }
+
+/// Returns the names of the variables that [`ProxiedNetwork::proxy_variables`] returns.
+pub(super) fn proxy_variable_names() -> impl Iterator<Item = &'static str> {
+    PROXY_VARIABLES.into_iter().chain(NO_PROXY_VARIABLES).chain([NODE_PROXY_VARIABLE])
+}
+
+/// The variable that makes Node.js use the other variables.
+const NODE_PROXY_VARIABLE: &str = "NODE_USE_ENV_PROXY";
 
 /// Variables with the URL of a proxy for all hosts.
 const PROXY_VARIABLES: [&str; 6] =

@@ -22,7 +22,7 @@ use super::private_folder::PrivateFolder;
 use super::protected_copies::ProtectedCopies;
 use super::proxied_network::ProxiedNetwork;
 use super::server_lease::ServerSandboxLease;
-use super::{mask_denied_files, sandbox_policy};
+use super::{TMP_VARIABLE, mask_denied_files, sandbox_policy};
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
 use crate::lock::lock;
@@ -298,7 +298,7 @@ impl SessionSandbox {
     ) -> Option<ClaimedCacheCopies> {
         let cache_copy = self.copy_caches(policy, env);
         let tmp = self.visible_tmp().to_string_lossy().into_owned();
-        env.insert("TMPDIR".to_owned(), tmp);
+        env.insert(TMP_VARIABLE.to_owned(), tmp);
         cache_copy
     }
 

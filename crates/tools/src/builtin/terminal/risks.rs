@@ -7,14 +7,17 @@
 
 mod patterns;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use acp_lifecycle::{Effect, Effects};
+use callboard_process::COMMAND_ID_VARIABLE;
 use callboard_shell::risks::{self, PathPattern, Risks, ShellContext};
 
 use self::patterns::{PatternFinding, PatternSearch};
 use crate::files::workspace::{Workspace, WorkspacePath, guard, open};
 use crate::note::Note;
+use crate::sandbox::sandbox_variable_names;
 
 /// The assessment of a command line, which is based only on the text of the command line.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub(crate) struct RiskAssessment {
 
 /// The surroundings of a command.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CommandFolders<'a> {
+pub(crate) struct CommandSurroundings<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) home: Option<&'a Path>,
     /// The folder for temporary files that only the commands of the session see. `None` if the
@@ -37,16 +40,25 @@ pub(crate) struct CommandFolders<'a> {
     /// permission request: the sandbox protects these files, or the result of the call lists their
     /// changes.
     pub(crate) private_tmp: Option<&'a Path>,
+    /// The environment that Callboard gives to the command. `None` if the client runs the command.
+    pub(crate) env: Option<&'a BTreeMap<String, String>>,
 }
 
 /// Assesses a command line. The function accesses the file system to resolve the paths in it.
 pub(crate) fn assess_command(
     line: &str,
-    CommandFolders { cwd, home, private_tmp }: CommandFolders<'_>,
+    CommandSurroundings { cwd, home, private_tmp, env }: CommandSurroundings<'_>,
     workspace: &Workspace,
 ) -> RiskAssessment {
     let mut place = ShellContext::new(workspace.roots().chain(private_tmp).collect());
     (place.cwd, place.home) = (Some(cwd), home);
+    place.environment = env.map(|env| {
+        let mut names: BTreeSet<_> = env.keys().map(String::as_str).collect();
+        for name in sandbox_variable_names().chain([COMMAND_ID_VARIABLE]) {
+            names.insert(name);
+        }
+        names
+    });
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
     let mut risks = risks::find_risks(line, place);
     // Writes to the private folder are not recorded as effects, because programs outside of the

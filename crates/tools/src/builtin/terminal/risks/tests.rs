@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::lines::{ORDINARY_LINES, RISKY_LINES};
-use super::{CommandFolders, RiskAssessment, assess_command};
+use super::{CommandSurroundings, RiskAssessment, assess_command};
 use crate::files::workspace::guard;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::{CATALOGUES, Context, Registry, Workspace};
@@ -22,8 +22,8 @@ fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
     assess_command(line, place(tree.workspace.cwd(), Some(&home)), &tree.workspace)
 }
 
-fn place<'a>(cwd: &'a Path, home: Option<&'a Path>) -> CommandFolders<'a> {
-    CommandFolders { cwd, home, private_tmp: None }
+fn place<'a>(cwd: &'a Path, home: Option<&'a Path>) -> CommandSurroundings<'a> {
+    CommandSurroundings { cwd, home, private_tmp: None, env: None }
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_sandbox_spares_questions_about_names_that_it_protects_or_lists() {
         ("touch a", [false, false]),
     ] {
         let judged = [None, Some(Path::new("/tmp"))].map(|private_tmp| {
-            let place = CommandFolders { private_tmp, ..place(cwd, None) };
+            let place = CommandSurroundings { private_tmp, ..place(cwd, None) };
             assess_command(line, place, &tree.workspace).effects.is_always_asked()
         });
         assert_eq!(judged, asks, "{line}");
@@ -81,7 +81,7 @@ fn a_wildcard_asks_if_it_may_match_a_protected_file() {
         ("cp evil docs/$X $X ./$X", [false, false]),
     ] {
         let judged = [None, Some(Path::new("/tmp"))].map(|private_tmp| {
-            let place = CommandFolders { private_tmp, ..place(cwd, None) };
+            let place = CommandSurroundings { private_tmp, ..place(cwd, None) };
             assess_command(line, place, &tree.workspace).effects.is_always_asked()
         });
         assert_eq!(judged, asks, "{line}");
