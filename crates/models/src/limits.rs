@@ -36,7 +36,7 @@ pub(crate) const MAX_RESPONSE_BODY_BYTES: usize = 8 << 20;
 
 /// Time limit for reading the rest of a response body after the end of a reply. If the limit is
 /// reached, or if a reply is dropped before its end, the connection is closed.
-pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_millis(20);
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Maximum number of bytes that are read and discarded within [`DRAIN_TIMEOUT`].
 pub(crate) const MAX_DRAINED_BYTES: usize = 4 << 10;

@@ -236,7 +236,8 @@ impl EncodeCache {
             return Some(self.expand_placeholders(body.clone()));
         }
         let mut known = self.lock_state();
-        let fill = |text: &str, to: &mut Vec<u8>| self.append_expanded(&known, text, to);
+        let fill =
+            |text: &str, to: &mut Vec<u8>| self.append_replacing_placeholders(&known, text, to);
         let (whole, beginning) =
             pending.insert_cached_messages(str::from_utf8(body).ok()?, fill)?;
         // The prefix now contains the texts of these messages.
@@ -263,11 +264,11 @@ impl EncodeCache {
     pub(super) fn expand_placeholders(&self, body: Bytes) -> Bytes {
         let Ok(text) = str::from_utf8(&body) else { return body };
         let mut filled = Vec::with_capacity(text.len());
-        self.append_expanded(&self.lock_state(), text, &mut filled);
+        self.append_replacing_placeholders(&self.lock_state(), text, &mut filled);
         Bytes::from(filled)
     }
 
-    fn append_expanded(&self, known: &CacheState, text: &str, filled: &mut Vec<u8>) {
+    fn append_replacing_placeholders(&self, known: &CacheState, text: &str, filled: &mut Vec<u8>) {
         let mut pieces = text.split(&self.prefix);
         filled.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
         for piece in pieces {

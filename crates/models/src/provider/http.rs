@@ -23,7 +23,7 @@ use rig_core::http_client::{
 };
 use tokio::time::timeout;
 
-use self::drain::DrainOnDrop;
+use self::drain::{DrainOnDrop, OpenDrains};
 use super::errors::{self, RequestFailure};
 use super::{
     ApiKey, Provider, ProviderSettings, encode_cache::EncodeCache, encoded_prefix::PendingBody,
@@ -46,6 +46,7 @@ struct SenderSettingsAndCache {
     key: Option<ApiKey>,
     ca_file: Option<PathBuf>,
     cache: EncodeCache,
+    drains: OpenDrains,
 }
 
 impl HttpSender {
@@ -56,6 +57,7 @@ impl HttpSender {
             key,
             ca_file,
             cache: EncodeCache::new(provider),
+            drains: OpenDrains::default(),
         });
         Self { shared, pending_body: Arc::default() }
     }
@@ -81,6 +83,7 @@ impl HttpSender {
         let client = client::client_for_url(request.url(), self.shared.ca_file.as_deref()).await;
         let client = client.map_err(Error::instance)?;
         let url = request.url().clone();
+        self.shared.drains.wait_until_drained().await;
         let answer = timeout(limits::RESPONSE_HEADERS_TIMEOUT, client.execute(request)).await;
         let answer = answer.map_err(|_elapsed| {
             let seconds = limits::RESPONSE_HEADERS_TIMEOUT.as_secs();
@@ -256,7 +259,7 @@ impl HttpClientExt for HttpSender {
                 headers.entry(CONTENT_TYPE).or_insert(events);
             }
             let body = stream::try_unfold(
-                (DrainOnDrop::new(response), 0),
+                (DrainOnDrop::new(response, http.shared.drains.clone()), 0),
                 |(mut body, read)| async move {
                     let chunk =
                         body.next_chunk().await.map_err(|error| stream_broken_error(&error))?;
