@@ -18,7 +18,7 @@ use std::time::Duration;
 use acp_lifecycle::{Titles, title};
 use acp_mcp::McpServerConfig;
 use acp_tools::sandbox::PreviewSetting;
-use acp_tools::{CATALOGUES, WebSearch};
+use acp_tools::{CATALOGUES, WebSearchSettings};
 use callboard_models::check_model_spec;
 use callboard_models::provider::{ApiKey, Provider, ToolCalling};
 use callboard_process::env::is_secret_name_or_value;
@@ -102,7 +102,7 @@ pub(crate) struct Config {
     /// Configured number of seconds for which the first prompt of a session waits for servers.
     pub(crate) first_prompt_wait: Option<SourcedValue<u64>>,
     /// The service for searches of the web.
-    pub(crate) web_search: Option<SourcedValue<WebSearch>>,
+    pub(crate) web_search: Option<SourcedValue<WebSearchSettings>>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 

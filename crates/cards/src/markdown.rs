@@ -350,7 +350,8 @@ impl BlockPrinter<'_> {
         let margin: usize = self.margins.iter().map(|it| it.rest.chars().count()).sum();
         for line in break_into_lines(&letters, self.page.width.saturating_sub(margin)) {
             let margin = self.take_line_prefix();
-            self.page.write_line_with_ansi_codes(&format!("{margin}{}", format_styled(&line)));
+            self.page
+                .write_line_with_ansi_codes(&format!("{margin}{}", format_with_ansi_styles(&line)));
         }
     }
 
@@ -429,7 +430,7 @@ fn break_into_lines(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, 
 }
 
 /// Formats characters with the sequences of their styles.
-fn format_styled(letters: &[(Style, char)]) -> String {
+fn format_with_ansi_styles(letters: &[(Style, char)]) -> String {
     let mut text = String::new();
     for run in letters.chunk_by(|(a, _), (b, _)| a == b) {
         let style = run[0].0;

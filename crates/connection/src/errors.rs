@@ -6,7 +6,7 @@ use agent_client_protocol::{Error, ErrorCode};
 
 /// Returns the error for a session that is closed or closing.
 pub(crate) fn session_closing_error() -> Error {
-    busy_error("The session is closing; open another one")
+    retry_later_error("The session is closing; open another one")
 }
 
 /// Returns the error for an unknown session id.
@@ -25,7 +25,7 @@ pub(crate) fn relative_cwd_error() -> Error {
 }
 
 /// Returns the error for a request that exceeds a limit. A later attempt may succeed.
-pub(crate) fn busy_error(what: &str) -> Error {
+pub(crate) fn retry_later_error(what: &str) -> Error {
     jsonrpc_error_with_reason(ErrorCode::INTERNAL_ERROR, "busy", what)
 }
 

@@ -42,7 +42,7 @@ pub(crate) type ResponseSlot<T> = Arc<Mutex<Option<Result<T>>>>;
 trait PendingResponse: Send {
     fn is_ready_to_send(&self) -> bool;
 
-    fn send_answer_or_fallback(self: Box<Self>) -> Result<()>;
+    fn send_answer_or_fallback_if_none(self: Box<Self>) -> Result<()>;
 }
 
 struct PendingResponder<T: JsonRpcResponse> {
@@ -57,7 +57,7 @@ impl<T: JsonRpcResponse> PendingResponse for PendingResponder<T> {
         lock(&self.slot).is_some()
     }
 
-    fn send_answer_or_fallback(self: Box<Self>) -> Result<()> {
+    fn send_answer_or_fallback_if_none(self: Box<Self>) -> Result<()> {
         let answer = lock(&self.slot).take();
         self.responder.respond_with_result(answer.unwrap_or(self.fallback))
     }
@@ -104,7 +104,7 @@ impl PendingResponses {
             let at = unanswered.requests.iter().position(is_due);
             at.map(|at| unanswered.requests.remove(at).1)
         };
-        waiting.map_or(Ok(()), PendingResponse::send_answer_or_fallback).map_err(|error| {
+        waiting.map_or(Ok(()), PendingResponse::send_answer_or_fallback_if_none).map_err(|error| {
             tracing::debug!(code = ?error.code, "a response could not be sent");
             ClientUnreachable
         })
@@ -118,7 +118,7 @@ impl PendingResponses {
             std::mem::take(&mut unanswered.requests)
         };
         for (_, waiting) in requests {
-            drop(waiting.send_answer_or_fallback());
+            drop(waiting.send_answer_or_fallback_if_none());
         }
     }
 }

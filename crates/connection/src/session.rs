@@ -251,7 +251,7 @@ impl ClientSession {
         if state.turns.unanswered_count() > waiting {
             let what =
                 format!("The limit of waiting prompts is {waiting}; wait for the turn to end");
-            return responder.respond_with_error(errors::busy_error(&what));
+            return responder.respond_with_error(errors::retry_later_error(&what));
         }
         let prompt = self.open_prompt(responder);
         let after = CancellationToken::new();

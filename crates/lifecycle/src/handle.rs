@@ -221,9 +221,9 @@ impl SessionHandle {
         ))
     }
 
-    /// Sets the trace context of a turn; see [`Session::set_turn_trace`].
-    pub fn set_turn_trace(&self, turn: &TurnId, trace: TraceContext) {
-        self.update(|session, _| session.set_turn_trace(turn, trace));
+    /// Sets the trace context of a turn; see [`Session::set_turn_trace_context`].
+    pub fn set_turn_trace_context(&self, turn: &TurnId, trace: TraceContext) {
+        self.update(|session, _| session.set_turn_trace_context(turn, trace));
     }
 
     /// Returns the usage totals of the ended calls and their updates.

@@ -195,7 +195,7 @@ impl Session {
     /// contains this trace context.
     ///
     /// At most 64 open turns have a trace context. The trace contexts of further turns are dropped.
-    pub fn set_turn_trace(&mut self, turn: &TurnId, trace: TraceContext) {
+    pub fn set_turn_trace_context(&mut self, turn: &TurnId, trace: TraceContext) {
         if !trace.is_empty() && self.traces.len() < limits::MAX_TRACED_TURNS {
             self.traces.insert(turn.clone(), trace);
         }

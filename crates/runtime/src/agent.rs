@@ -16,7 +16,7 @@ use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
 use acp_mcp::McpServerConfig;
 use acp_store::{SessionStore, SessionStoreError};
 use acp_tools::sandbox::{CommandIsolation, PreviewSetting};
-use acp_tools::{CommandOutputStream, Registry, ToolRole, WebSearch};
+use acp_tools::{CommandOutputStream, Registry, ToolRole, WebSearchSettings};
 use acp_transport::{Transport, TransportCounters};
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
@@ -100,7 +100,7 @@ pub struct CodingAgent {
     /// Time for which the first prompt of a session waits for servers that are starting.
     server_wait: Duration,
     /// The service for searches of the web.
-    web_search: Option<WebSearch>,
+    web_search: Option<WebSearchSettings>,
 }
 
 /// The tools and the environment of every session. Both are created for the first session, so that
@@ -156,7 +156,7 @@ impl CodingAgent {
     /// Sets the service for web searches. Without this call, the tool `web_search` is not
     /// available.
     #[must_use]
-    pub fn with_web_search(self, search: WebSearch) -> Self {
+    pub fn with_web_search(self, search: WebSearchSettings) -> Self {
         Self { web_search: Some(search), tools: Arc::default(), ..self }
     }
 

@@ -144,18 +144,20 @@ pub(crate) fn unknown_session_error() -> Error {
 
 /// Returns the error for a request to a session that is closed or is being closed.
 pub(crate) fn session_closing_error() -> Error {
-    busy_error("The session is closing; open another one")
+    retry_later_error("The session is closing; open another one")
 }
 
 /// Returns the error for a request that exceeds a limit. The same request may succeed later.
-pub(crate) fn busy_error(what: &str) -> Error {
+pub(crate) fn retry_later_error(what: &str) -> Error {
     error_with_reason(ErrorReason::Busy, what)
 }
 
 /// Returns the error for a prompt that would exceed the maximum number of waiting prompts.
 pub(crate) fn too_many_waiting_prompts_error() -> Error {
     let waiting = limits::MAX_WAITING_PROMPTS;
-    busy_error(&format!("The limit of waiting prompts is {waiting}; wait for the turn to end"))
+    retry_later_error(&format!(
+        "The limit of waiting prompts is {waiting}; wait for the turn to end"
+    ))
 }
 
 /// Returns the error for a rewind that is impossible.
@@ -207,7 +209,7 @@ pub(crate) fn sessions_not_stored_error() -> Error {
 
 /// Returns the error for a request to open a session while too many sessions are being opened.
 pub(crate) fn too_many_opening_error() -> Error {
-    busy_error("Too many sessions are being opened; try again in a moment")
+    retry_later_error("Too many sessions are being opened; try again in a moment")
 }
 
 /// Returns the error for a request to open a session that is already open on this connection.
@@ -283,8 +285,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        ErrorReason, busy_error, check_error_shape, folder_unusable_error, internal_error,
-        invalid_params_error, model_failed_error, request_cancelled_error, unknown_session_error,
+        ErrorReason, check_error_shape, folder_unusable_error, internal_error,
+        invalid_params_error, model_failed_error, request_cancelled_error, retry_later_error,
+        unknown_session_error,
     };
     use crate::limits;
     use callboard_models::{ModelError, ModelErrorKind};
@@ -318,7 +321,7 @@ mod tests {
     fn every_error_has_the_one_shape() {
         let hostile = format!("a\u{202e}\n{}", "x".repeat(limits::MAX_MODEL_ERROR_BYTES * 2));
         for text in ["too many sessions are open", &*hostile] {
-            [busy_error(text), internal_error(text), invalid_params_error(text)]
+            [retry_later_error(text), internal_error(text), invalid_params_error(text)]
                 .iter()
                 .for_each(check);
             for fault in [

@@ -134,14 +134,14 @@ impl BackgroundCommands {
 
     /// Reserves a slot for one command. Returns `None` if all slots are in use or the session is
     /// ending.
-    pub(crate) fn reserve_slot(&self) -> Option<BackgroundSlot> {
+    pub(crate) fn reserve_slot(&self) -> Option<ReservedCommandSlot> {
         let mut state = lock(&self.shared.state);
         let has_room = state.running_count() + state.reserved < MAX_BACKGROUND_RUNNING;
         if !has_room || self.stop_all.is_cancelled() {
             return None;
         }
         state.reserved += 1;
-        Some(BackgroundSlot(Arc::clone(&self.shared)))
+        Some(ReservedCommandSlot(Arc::clone(&self.shared)))
     }
 
     /// Returns the command that has this id.
@@ -207,9 +207,9 @@ impl Drop for BackgroundCommands {
 
 /// A reserved slot for one background command. Dropping this value releases the slot.
 #[derive(Debug)]
-pub(crate) struct BackgroundSlot(Arc<SharedCommandTable>);
+pub(crate) struct ReservedCommandSlot(Arc<SharedCommandTable>);
 
-impl BackgroundSlot {
+impl ReservedCommandSlot {
     /// Adds a running command to the list, and returns the id of the command. When the command has
     /// ended, `examine` is called and returns notes. The function `examine` may block.
     ///
@@ -248,7 +248,7 @@ impl BackgroundSlot {
     }
 }
 
-impl Drop for BackgroundSlot {
+impl Drop for ReservedCommandSlot {
     fn drop(&mut self) {
         lock(&self.0.state).reserved -= 1;
     }

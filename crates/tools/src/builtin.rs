@@ -68,7 +68,7 @@ pub(crate) fn all_tools_except_web() -> Vec<Box<dyn DynTool>> {
 
 /// Returns the tools for the web. If `search` is `None`, the tool `web_search` is missing.
 #[cfg(feature = "web")]
-pub(crate) fn web_tools(search: Option<crate::web::WebSearch>) -> Vec<Box<dyn DynTool>> {
+pub(crate) fn web_tools(search: Option<crate::web::WebSearchSettings>) -> Vec<Box<dyn DynTool>> {
     let mut tools: Vec<Box<dyn DynTool>> = vec![Box::new(fetch::Fetch)];
     if let Some(settings) = search {
         tools.push(Box::new(web_search::WebSearchTool(settings)));

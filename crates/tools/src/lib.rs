@@ -50,7 +50,7 @@ pub use tool::{
 };
 
 #[cfg(feature = "web")]
-pub use web::{WebSearch, WebSearchSettingsError, WebSearchShape};
+pub use web::{WebSearchSettings, WebSearchSettingsError, WebSearchShape};
 
 // The examples in the README are run as doctests.
 #[cfg(doctest)]

@@ -118,7 +118,7 @@ impl Registry {
     /// Both tools use the proxy that [`Context::env`] names. `fetch` requests permission for each
     /// host, unless a rule or the policy decides.
     #[cfg(feature = "web")]
-    pub fn add_web_tools(&mut self, search: Option<crate::web::WebSearch>) {
+    pub fn add_web_tools(&mut self, search: Option<crate::web::WebSearchSettings>) {
         builtin::web_tools(search).into_iter().for_each(|tool| self.insert(tool.spec(), tool));
     }
 

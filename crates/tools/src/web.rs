@@ -19,7 +19,7 @@ mod tls;
 pub(crate) use download::DownloadError;
 pub(crate) use page::{Page, PageContent, PagePart};
 pub(crate) use page_url::PageUrl;
-pub use search::{WebSearch, WebSearchSettingsError, WebSearchShape};
+pub use search::{WebSearchSettings, WebSearchSettingsError, WebSearchShape};
 pub(crate) use search::{parse_results, results_text};
 pub(crate) use session::{FetchError, HostAccess, SharedWebAccess};
 

@@ -96,7 +96,7 @@ fn measure_peer(built: &ReleasePrograms, peer: &Peer, program: &Path, ui: &Ui<'_
         text_turn_ms: f64::NAN,
         read_ms: f64::NAN,
     };
-    let run = PeerRun { built, peer, program };
+    let run = MeasuredPeer { built, peer, program };
     for measured in [figures.measure_start_and_text_turns(&run), figures.measure_reads(&run)] {
         if let Some(why) = measured.as_ref().err().and_then(TaskError::message) {
             ui.print_remark_to_stderr(format_args!("{}: {why}", peer.name));
@@ -106,13 +106,13 @@ fn measure_peer(built: &ReleasePrograms, peer: &Peer, program: &Path, ui: &Ui<'_
 }
 
 /// An agent to measure, and its program.
-struct PeerRun<'a> {
+struct MeasuredPeer<'a> {
     built: &'a ReleasePrograms,
     peer: &'a Peer,
     program: &'a Path,
 }
 
-impl PeerRun<'_> {
+impl MeasuredPeer<'_> {
     fn create_scratch_with_config(&self, address: &str) -> Result<ScratchFolders, TaskError> {
         let scratch = ScratchFolders::new(&format!("peer-{}", self.peer.name))?;
         for (path, text) in self.peer.files {
@@ -143,7 +143,7 @@ fn fill_in_server_url(text: &str, address: &str) -> String {
 
 impl PeerFigures {
     /// Measures the start of processes and sessions, and turns whose reply is one sentence.
-    fn measure_start_and_text_turns(&mut self, run: &PeerRun<'_>) -> Result<(), TaskError> {
+    fn measure_start_and_text_turns(&mut self, run: &MeasuredPeer<'_>) -> Result<(), TaskError> {
         let server_scratch = ScratchFolders::new("peer-server")?;
         let replies = TEXT_TURNS + WARM_UP + SPARE_REPLIES;
         // Some agents stop a model that repeats itself.
@@ -188,7 +188,7 @@ impl PeerFigures {
 
     /// Measures calls that read a file of 2.5 kB: the time from the end of a call to the end of the
     /// next one, between which the agent sends a request and receives a reply.
-    fn measure_reads(&mut self, run: &PeerRun<'_>) -> Result<(), TaskError> {
+    fn measure_reads(&mut self, run: &MeasuredPeer<'_>) -> Result<(), TaskError> {
         let server_scratch = ScratchFolders::new("peer-server")?;
         let cwd = server_scratch.cwd();
         let read = |number: usize| {

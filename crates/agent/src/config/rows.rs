@@ -1,7 +1,7 @@
 //! The configuration as rows: key, value and source. API keys are hidden.
 
 use acp_mcp::McpTransport;
-use acp_tools::WebSearch;
+use acp_tools::WebSearchSettings;
 use callboard_models::provider::Provider;
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ impl Config {
                 self.first_prompt_wait.as_ref(),
                 ToString::to_string,
             ),
-            self.display_row("web.search", self.web_search.as_ref(), WebSearch::host),
+            self.display_row("web.search", self.web_search.as_ref(), WebSearchSettings::host),
         ];
         rows.extend(self.mcp_servers.iter().map(|server| {
             let key = format!("mcp_servers.{}", server.value.name);

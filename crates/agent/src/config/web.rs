@@ -1,6 +1,6 @@
 //! The search service of the configuration.
 
-use acp_tools::{WebSearch, WebSearchShape};
+use acp_tools::{WebSearchSettings, WebSearchShape};
 use serde::Deserialize;
 
 use super::SourcedValue;
@@ -31,7 +31,10 @@ impl SearchSection {
     ///
     /// Returns an error if the service is not known, if it needs a URL, or if the URL or the key
     /// cannot be used. The text never contains the key.
-    pub(super) fn to_web_search(&self, env: &[(String, String)]) -> Result<WebSearch, String> {
+    pub(super) fn to_web_search(
+        &self,
+        env: &[(String, String)],
+    ) -> Result<WebSearchSettings, String> {
         let shape = WebSearchShape::from_name(&self.service).ok_or_else(|| {
             "web.search.service must be `searxng`, `brave` or `tavily`".to_owned()
         })?;
@@ -45,6 +48,6 @@ impl SearchSection {
         })?;
         let key = self.key_env.as_ref();
         let key = key.and_then(|variable| env_secret(env, variable, "web.search.key_env"));
-        WebSearch::try_new(url, shape, key).map_err(|error| format!("web.search: {error}"))
+        WebSearchSettings::try_new(url, shape, key).map_err(|error| format!("web.search: {error}"))
     }
 }

@@ -32,10 +32,10 @@ fn the_documented_number_of_open_turns_has_a_trace() {
     let (mut session, now) = (Session::new("/p"), now());
     // Turns without a trace context do not count against the maximum.
     for number in 0..MAX_TRACED_TURNS {
-        session.set_turn_trace(&format!("none{number}").into(), TraceContext::default());
+        session.set_turn_trace_context(&format!("none{number}").into(), TraceContext::default());
     }
     for number in 0..=MAX_TRACED_TURNS {
-        session.set_turn_trace(&number.to_string().into(), trace(number));
+        session.set_turn_trace_context(&number.to_string().into(), trace(number));
     }
     let announced_trace = |session: &mut Session, id: &'static str, turn: usize| {
         let id = ToolCallId::from(id);
@@ -48,7 +48,7 @@ fn the_documented_number_of_open_turns_has_a_trace() {
     assert_eq!(announced_trace(&mut session, "c", last + 1), TraceContext::default());
     // An ended turn no longer counts against the maximum.
     session.end_turn(&"0".into(), CallEndReason::Turn, now);
-    session.set_turn_trace(&"again".into(), trace(7));
+    session.set_turn_trace_context(&"again".into(), trace(7));
     assert!(session.announce_call(&"d".into(), &"again".into(), announcement(), now));
     assert_eq!(session.board().open_call_report(&"d".into()).unwrap().meta.trace, trace(7));
 }

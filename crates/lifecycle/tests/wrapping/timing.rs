@@ -108,7 +108,7 @@ async fn a_call_that_fails_in_its_preview_only_waited() {
 async fn a_tool_cannot_change_measured_fields() {
     let stage = Stage::new(Some("allow"));
     let trace = TraceContext { baggage: Some("a=b".to_owned()), ..TraceContext::default() };
-    stage.session.set_turn_trace(&"t".into(), trace.clone());
+    stage.session.set_turn_trace_context(&"t".into(), trace.clone());
     async fn lie(_: &str, _: Value) -> Result<(), String> {
         CallHandle::current().unwrap().update_meta(|meta| {
             *meta = acp_types::CallMeta::default();
@@ -151,7 +151,7 @@ async fn every_call_of_a_turn_has_its_trace_from_the_first_report_on() {
     let meta = json!({ "traceparent": parent, "tracestate": "a=b", "baggage": "c=d" });
     let meta: Meta = serde_json::from_value(meta).unwrap();
     let stage = Stage::new(None);
-    stage.session.set_turn_trace(&"t".into(), TraceContext::from_meta(Some(&meta)));
+    stage.session.set_turn_trace_context(&"t".into(), TraceContext::from_meta(Some(&meta)));
     let tools = ToolMiddleware::new(stage.session.clone());
     let turn = "t".into();
     let call = tools.call(&turn, "a", "x", json!({}), &stage.cancel, tool);

@@ -93,7 +93,7 @@ pub(super) fn check_session_limit(sessions: &HashMap<SessionId, Arc<Session>>) -
         return Ok(());
     }
     let what = format!("This agent has {} sessions open; close one first", limits::MAX_SESSIONS);
-    Err(errors::busy_error(&what))
+    Err(errors::retry_later_error(&what))
 }
 
 impl Connection {

@@ -461,7 +461,7 @@ impl Connection {
         match tokio::time::timeout(limits::STORE_OPEN_TIMEOUT, opening).await {
             Ok(Ok(opened)) => opened.map_err(|error| errors::session_store_error(&error)),
             Ok(Err(_panic)) => Err(errors::internal_error("the store could not be opened")),
-            Err(_) => Err(errors::busy_error("The disk takes too long; try again later")),
+            Err(_) => Err(errors::retry_later_error("The disk takes too long; try again later")),
         }
     }
 }

@@ -152,7 +152,7 @@ impl PromptRunner {
         let token = open.turn().cancel.clone();
         let span =
             spans::turn_span(name.as_str(), self.options.active_options().model.name(), &trace);
-        self.handle.set_turn_trace(&name, trace);
+        self.handle.set_turn_trace_context(&name, trace);
         let ending = if !token.is_cancelled() && !open.request_cancelled_signal().is_cancelled() {
             let turn = Turn {
                 id: &name,

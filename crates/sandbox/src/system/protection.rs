@@ -44,7 +44,7 @@ impl<'a> Protection<'a> {
             path.ancestors().skip(1).filter(|parent| self.is_beneath_writable_folder(parent));
         let parents: Vec<_> = parents.collect();
         for parent in parents.into_iter().rev() {
-            if let Err(error) = self.pin(parent, HARMLESS) {
+            if let Err(error) = self.pin_by_mount(parent, HARMLESS) {
                 // If another program has removed the folder with its content, nothing is left to
                 // protect.
                 return if disappears_within_timeout(parent) { Ok(()) } else { Err(error) };
@@ -60,7 +60,7 @@ impl<'a> Protection<'a> {
     }
 
     /// Makes a path a mount point, unless it is one already.
-    fn pin(&mut self, path: &Path, attributes: u64) -> io::Result<()> {
+    fn pin_by_mount(&mut self, path: &Path, attributes: u64) -> io::Result<()> {
         if self.pinned.insert(path.to_owned()) {
             mount_over_itself_with_attributes(path, attributes)
         } else {
@@ -93,14 +93,14 @@ impl<'a> Protection<'a> {
             let kind = FileType::from_raw_mode(stat.st_mode);
             if kind == FileType::Symlink {
                 if is_ours {
-                    self.pin(&child, READ_ONLY)?;
+                    self.pin_by_mount(&child, READ_ONLY)?;
                 }
                 walk.follow_link(&readlinkat(CWD, &child, Vec::new())?)?;
                 continue;
             }
             if kind == FileType::Directory && !walk.is_done() {
                 if is_ours {
-                    self.pin(&child, HARMLESS)?;
+                    self.pin_by_mount(&child, HARMLESS)?;
                 }
                 walk.enter(name);
                 continue;

@@ -14,11 +14,11 @@ use crate::tool::{
     ToolOutput, ToolPreview,
 };
 use crate::web::limits::{MAX_SEARCH_QUERY_BYTES, MAX_SEARCH_RESULTS};
-use crate::web::{WebSearch, parse_results, results_text};
+use crate::web::{WebSearchSettings, parse_results, results_text};
 
 /// The tool `web_search`.
 #[derive(Debug, Clone)]
-pub(crate) struct WebSearchTool(pub(crate) WebSearch);
+pub(crate) struct WebSearchTool(pub(crate) WebSearchSettings);
 
 /// The query.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -98,7 +98,7 @@ const ENDPOINT_ADDRESSES: &[AddressKind] =
     &[AddressKind::Public, AddressKind::Private, AddressKind::Loopback, AddressKind::OwnInterface];
 
 async fn search(
-    settings: &WebSearch,
+    settings: &WebSearchSettings,
     args: &Args,
     invocation: Invocation<'_>,
 ) -> Result<ToolOutput, ToolError> {

@@ -20,17 +20,17 @@ use crate::web::limits::{
 /// computer. Its redirects are not followed.
 ///
 /// ```
-/// use acp_tools::{WebSearch, WebSearchShape};
+/// use acp_tools::{WebSearchSettings, WebSearchShape};
 ///
-/// let search = WebSearch::try_new("https://searx.example/search", WebSearchShape::SearXng, None)?;
+/// let search = WebSearchSettings::try_new("https://searx.example/search", WebSearchShape::SearXng, None)?;
 /// assert_eq!(search.host(), "searx.example");
 /// // A key is never sent unencrypted to another computer.
 /// let key = Some("secret".to_owned());
-/// assert!(WebSearch::try_new("http://a.example/search", WebSearchShape::Brave, key).is_err());
+/// assert!(WebSearchSettings::try_new("http://a.example/search", WebSearchShape::Brave, key).is_err());
 /// # Ok::<(), acp_tools::WebSearchSettingsError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct WebSearch {
+pub struct WebSearchSettings {
     endpoint: PageUrl,
     shape: WebSearchShape,
     key: Option<String>,
@@ -85,7 +85,7 @@ impl WebSearchShape {
     }
 }
 
-impl WebSearch {
+impl WebSearchSettings {
     /// Creates the settings. `endpoint` is the URL of the search itself, e.g.
     /// `https://api.search.brave.com/res/v1/web/search`.
     ///
@@ -158,10 +158,10 @@ impl WebSearch {
 }
 
 /// Formats the settings without the key.
-impl fmt::Debug for WebSearch {
+impl fmt::Debug for WebSearchSettings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("WebSearch")
+            .debug_struct("WebSearchSettings")
             .field("endpoint", &self.endpoint)
             .field("shape", &self.shape)
             .finish_non_exhaustive()

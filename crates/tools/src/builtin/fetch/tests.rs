@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::web::testing::{Answer, TestNetwork, TestServer, page, redirect, response};
-use crate::web::{SharedWebAccess, WebSearch, WebSearchShape};
+use crate::web::{SharedWebAccess, WebSearchSettings, WebSearchShape};
 use crate::{CATALOGUES, Context, Registry, Workspace};
 
 /// A session whose user allows some hosts.
@@ -428,7 +428,7 @@ async fn the_tools_are_registered_on_demand() {
     assert_eq!(names(&registry), ["fetch"]);
     assert!(!registry.hints().iter().any(|hint| hint.contains("web_search")));
     let endpoint = "https://s.example/search";
-    let search = WebSearch::try_new(endpoint, WebSearchShape::SearXng, None).unwrap();
+    let search = WebSearchSettings::try_new(endpoint, WebSearchShape::SearXng, None).unwrap();
     registry.add_web_tools(Some(search));
     assert_eq!(names(&registry), ["fetch", "web_search"]);
     assert!(registry.spec("web_fetch").is_some());

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::builtin::fetch::tests::WebStage;
 use crate::web::testing::{Answer, page, redirect, response};
-use crate::web::{WebSearch, WebSearchShape};
+use crate::web::{WebSearchSettings, WebSearchShape};
 
 async fn stage(
     endpoint: &str,
@@ -15,7 +15,7 @@ async fn stage(
 ) -> WebStage {
     let mut stage = WebStage::start(respond, &[]).await;
     let key = endpoint.starts_with("https").then(|| "key".to_owned());
-    let search = WebSearch::try_new(endpoint, WebSearchShape::SearXng, key).unwrap();
+    let search = WebSearchSettings::try_new(endpoint, WebSearchShape::SearXng, key).unwrap();
     stage.registry.add_web_tools(Some(search));
     stage
 }

@@ -245,7 +245,7 @@ impl<'a> ApplyPlan<'a> {
         watch: &mut OnProgress<'_>,
     ) -> Result<StagedCall<'a>, ToolError> {
         let workspace = self.workspace();
-        let manners = self.write_methods(protection)?;
+        let manners = self.choose_replace_or_in_place(protection)?;
         let number = random_call_number();
         let names = protection.keeps_backups().then(|| self.journal_files(&manners, number));
         let mut call = StagedCall::begin(workspace, names)?;
@@ -288,7 +288,7 @@ impl<'a> ApplyPlan<'a> {
 
     /// Returns the way in which each file is written. If the call changes several names of a file,
     /// each name gets its own file, because each may get another content.
-    fn write_methods(
+    fn choose_replace_or_in_place(
         &self,
         protection: &CrashProtection,
     ) -> Result<Vec<ReplaceOrInPlace>, ToolError> {

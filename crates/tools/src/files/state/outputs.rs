@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use acp_types::path::file_uri;
 
-use crate::files::state::session_folder::{self, FolderLock};
+use crate::files::state::session_folder::{self, FolderRemovalLock};
 use crate::files::system::{Dir, FileVisibility, PinnedDirectory, real_path};
 use crate::limits::{MAX_OUTPUT_FILES, MAX_OUTPUT_FILES_BYTES, STATE_SWEEP_INTERVAL_BYTES};
 use crate::lock::lock;
@@ -63,7 +63,7 @@ struct SessionOutputFolder {
     count: u64,
     /// The total size of this session's outputs in bytes at the last sweep of the state folder.
     bytes_at_last_sweep: u64,
-    _held: FolderLock,
+    _held: FolderRemovalLock,
 }
 
 impl<Reader> OutputStore<Reader> {

@@ -20,7 +20,7 @@ use crate::lock::lock;
 /// A lock that prevents the removal of a folder. The lock has no effect if the system cannot lock
 /// folders.
 #[derive(Debug)]
-pub(crate) struct FolderLock {
+pub(crate) struct FolderRemovalLock {
     _locked: Option<File>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn prevent_background_sweep(state: &Path) {
 pub(crate) fn open_or_create_session_folder(
     folder: &Path,
     session: Option<&str>,
-) -> io::Result<(PathBuf, FolderLock)> {
+) -> io::Result<(PathBuf, FolderRemovalLock)> {
     create_private_folder(folder)?;
     restrict_to_owner(folder);
     let is_new = |state: &PathBuf| lock(&SWEPT).insert(state.clone());
@@ -80,7 +80,7 @@ pub(crate) fn has_session_folder(folder: &Path, session: &str) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
-fn create_locked(folder: &Path, session: Option<&str>) -> io::Result<(PathBuf, FolderLock)> {
+fn create_locked(folder: &Path, session: Option<&str>) -> io::Result<(PathBuf, FolderRemovalLock)> {
     create_private_folder(folder)?;
     for _ in 0..MAX_OPEN_TRIES {
         let made = match session {
@@ -100,7 +100,7 @@ fn create_locked(folder: &Path, session: Option<&str>) -> io::Result<(PathBuf, F
         let locked = File::open(&made).ok().filter(|folder| folder.lock_shared().is_ok());
         // Another process may have removed the folder before this process locked it.
         if made.exists() {
-            return Ok((made, FolderLock { _locked: locked }));
+            return Ok((made, FolderRemovalLock { _locked: locked }));
         }
     }
     Err(io::Error::other("another process removes the folder again and again"))
@@ -278,7 +278,12 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     /// Creates a session folder with a number of bytes and an age.
-    fn session(state: &Path, kind: &str, bytes: usize, age: Duration) -> (PathBuf, FolderLock) {
+    fn session(
+        state: &Path,
+        kind: &str,
+        bytes: usize,
+        age: Duration,
+    ) -> (PathBuf, FolderRemovalLock) {
         let (path, held) = create_locked(&state.join(kind), None).unwrap();
         fs::write(path.join("1"), vec![0; bytes]).unwrap();
         File::open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::session_folder::{self, FolderLock};
+use super::session_folder::{self, FolderRemovalLock};
 use super::undo_log::{self, UndoLogLine};
 use crate::files::system::{Dir, PinnedDirectory};
 
@@ -14,7 +14,7 @@ use crate::files::system::{Dir, PinnedDirectory};
 pub(super) struct SessionUndoFolder {
     pub(super) dir: Dir,
     pub(super) path: PathBuf,
-    _held: FolderLock,
+    _held: FolderRemovalLock,
 }
 
 impl SessionUndoFolder {

@@ -151,7 +151,7 @@ impl FileSearcher<'_> {
         if bytes > MAX_BUFFERED_SEARCH_FILE_BYTES {
             return self.search_stream(file, sink);
         }
-        let read = self.fill_buffer(&mut file, bytes as usize)?;
+        let read = self.read_whole_file_into_buffer(&mut file, bytes as usize)?;
         let text = &self.buffer[..read];
         if memchr::memchr(0, text).is_none() {
             return self.searcher.search_slice(&*self.matcher, text, sink);
@@ -164,7 +164,7 @@ impl FileSearcher<'_> {
         result
     }
 
-    fn fill_buffer(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
+    fn read_whole_file_into_buffer(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
         // Some system files have more bytes than their reported length.
         let length = if length == 0 { BUFFER_BYTES } else { length };
         if self.buffer.len() < length {

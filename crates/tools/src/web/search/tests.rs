@@ -3,13 +3,15 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::{WebSearch, WebSearchSettingsError, WebSearchShape, parse_results, results_text};
+use super::{
+    WebSearchSettings, WebSearchSettingsError, WebSearchShape, parse_results, results_text,
+};
 use crate::web::limits::{MAX_SEARCH_RESULTS, MAX_SEARCH_SNIPPET_BYTES, MAX_SEARCH_TITLE_BYTES};
 
 use WebSearchShape::{Brave, SearXng, Tavily};
 
-fn search(endpoint: &str, shape: WebSearchShape, key: Option<&str>) -> WebSearch {
-    WebSearch::try_new(endpoint, shape, key.map(str::to_owned)).unwrap()
+fn search(endpoint: &str, shape: WebSearchShape, key: Option<&str>) -> WebSearchSettings {
+    WebSearchSettings::try_new(endpoint, shape, key.map(str::to_owned)).unwrap()
 }
 
 #[test]
@@ -50,8 +52,9 @@ fn each_service_has_its_request() {
 
 #[test]
 fn settings_are_checked() {
-    let create =
-        |endpoint: &str, key: &str| WebSearch::try_new(endpoint, SearXng, Some(key.to_owned()));
+    let create = |endpoint: &str, key: &str| {
+        WebSearchSettings::try_new(endpoint, SearXng, Some(key.to_owned()))
+    };
     for endpoint in
         ["https://s.example", "http://localhost:8888/search", "http://127.0.0.1/", "http://[::1]/"]
     {
@@ -62,7 +65,7 @@ fn settings_are_checked() {
         create("http://10.0.0.1/", "key"),
         Err(WebSearchSettingsError::UnencryptedKey { host })
     );
-    assert!(WebSearch::try_new("http://10.0.0.1/", SearXng, None).is_ok());
+    assert!(WebSearchSettings::try_new("http://10.0.0.1/", SearXng, None).is_ok());
     assert_eq!(create("https://s.example", "key\n"), Err(WebSearchSettingsError::InvalidKey));
     for endpoint in ["ftp://s.example", "https://u:p@s.example", ""] {
         let error = create(endpoint, "key").unwrap_err();
