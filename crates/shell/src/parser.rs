@@ -9,11 +9,13 @@
 //! substitutions. However, `tree-sitter-bash` consists of 10 MB of generated C code. This code
 //! would parse a model's text in the process that protects the user's files.
 
+pub(crate) mod arithmetic;
 mod redirects;
 mod words;
 
 use std::mem::take;
 
+use self::arithmetic::{TRUSTED_COMMANDS, is_name};
 use self::redirects::Heredoc;
 use crate::limits::{MAX_COMMAND_DEPTH, MAX_COMMAND_LINE_BYTES, MAX_COMMAND_PARTS};
 
@@ -27,6 +29,10 @@ pub(crate) struct ShellWord {
     pub(crate) expands: bool,
     /// Whether a part of the word is quoted or escaped.
     pub(crate) is_quoted: bool,
+    /// Whether the word may become several words or none.
+    pub(crate) may_split: bool,
+    /// The word as it is written in the line. The source of an array is `A=()`.
+    pub(crate) source: String,
 }
 
 impl ShellWord {
@@ -51,13 +57,17 @@ pub(crate) enum LinePart {
     ChainEnd,
     /// Start of a loop or a function, whose commands may run several times.
     MayRepeat,
+    /// A text that the shell evaluates as arithmetic.
+    Arithmetic(String),
 }
 
 /// A simple command with its redirections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SimpleCommand {
-    /// The assignments: `A=1`, and the elements of an array.
+    /// The assignments, e.g. `A=1`.
     pub(crate) assignments: Vec<ShellWord>,
+    /// The elements of the arrays that are assigned.
+    pub(crate) array_elements: Vec<ShellWord>,
     /// The program and its arguments; empty if only files are opened, e.g. by `done > file`.
     pub(crate) words: Vec<ShellWord>,
     /// The files to which the command writes.
@@ -282,6 +292,10 @@ impl<'a> ShellParser<'a> {
             return self.parse_nested_commands();
         }
         self.skip_blanks();
+        let name = self.current.words.first().map(|word| &*word.text).unwrap_or_default();
+        if TRUSTED_COMMANDS.contains(&name) {
+            return Err(ParseFailure::Unclear);
+        }
         let is_function = self.current.words.len() == 1 && self.eat(")");
         // The text after `()` is the body of the function. The body is parsed like commands that
         // run at this point.
@@ -293,7 +307,7 @@ impl<'a> ShellParser<'a> {
     /// Parses the first word or a later word of a command.
     fn parse_command_word(&mut self) -> Result<(), ParseFailure> {
         let before = self.rest;
-        let word = self.parse_word()?;
+        let mut word = self.parse_word()?;
         let source = &before[..before.len() - self.rest.len()];
         let is_number = source.bytes().all(|byte| byte.is_ascii_digit());
         if is_number && self.rest.starts_with(['<', '>']) {
@@ -301,6 +315,13 @@ impl<'a> ShellParser<'a> {
         }
         if self.has_combined_redirect {
             return Err(ParseFailure::Unclear);
+        }
+        let descriptor = source.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+        if let Some(name) = descriptor.filter(|name| is_name(name))
+            && self.rest.starts_with(['<', '>'])
+        {
+            // Bash assigns the number of the descriptor.
+            self.add_assignment(format!("{name}=3"));
         }
         if self.is_for_or_select_head() && matches!(source, "do" | "{") {
             // `for a do …` iterates over the script's arguments.
@@ -315,12 +336,16 @@ impl<'a> ShellParser<'a> {
         }
         if is_assignment(source) {
             self.has_prefix = true;
+            let name = source.split('=').next().unwrap_or(source);
+            if let Some((_, subscript)) = name.split_once('[') {
+                self.add_arithmetic(subscript.trim_end_matches(['+', ']']));
+            }
+            let is_array = source.ends_with('=') && self.eat("(");
+            if is_array {
+                word.source.push_str("()");
+            }
             self.current.assignments.push(word);
-            return if source.ends_with('=') && self.eat("(") {
-                self.parse_array()
-            } else {
-                Ok(())
-            };
+            return if is_array { self.parse_array() } else { Ok(()) };
         }
         if self.has_prefix {
             self.current.words.push(word);
@@ -345,7 +370,10 @@ impl<'a> ShellParser<'a> {
             "case" | "esac" | "coproc" => Err(ParseFailure::Unclear),
             "function" => {
                 self.skip_blanks();
-                self.parse_word()?;
+                let name = self.parse_word()?;
+                if TRUSTED_COMMANDS.contains(&&*name.text) {
+                    return Err(ParseFailure::Unclear);
+                }
                 self.skip_blanks();
                 self.eat("()");
                 self.parts.push(LinePart::MayRepeat);
@@ -389,7 +417,7 @@ impl<'a> ShellParser<'a> {
                 return Err(ParseFailure::Unclear);
             }
             let element = self.parse_nonempty_word()?;
-            self.current.assignments.push(element);
+            self.current.array_elements.push(element);
         }
     }
 
@@ -401,6 +429,7 @@ impl<'a> ShellParser<'a> {
         // A plain `sh` finds no program `[[`, so it skips the text after `&&`, unless the commands
         // before the `&&` may succeed in another way.
         let (mut is_skipped, mut may_succeed) = (false, self.is_success_unclear);
+        let mut words = Vec::new();
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
             let is_or = self.eat("||");
@@ -438,8 +467,10 @@ impl<'a> ShellParser<'a> {
                         return Err(ParseFailure::Unclear);
                     }
                     if word.text == "]]" && !word.is_quoted {
+                        self.add_condition_effects(&words)?;
                         return if open == 0 { Ok(()) } else { Err(ParseFailure::Unclear) };
                     }
+                    words.push(source);
                 }
             }
         }
@@ -489,7 +520,7 @@ impl<'a> ShellParser<'a> {
 }
 
 /// Returns whether the source of a word assigns a variable: `A=1`, `A+=1`, `A[0]=1`.
-fn is_assignment(source: &str) -> bool {
+pub(crate) fn is_assignment(source: &str) -> bool {
     let Some((name, _)) = source.split_once('=') else { return false };
     let name = name.strip_suffix('+').unwrap_or(name);
     let name = name.split_once('[').map_or(name, |(name, _)| name);

@@ -10,6 +10,7 @@ mod reading;
 mod reason;
 mod removal;
 pub(crate) mod tables;
+mod values;
 mod variables;
 mod wrapped;
 
@@ -19,12 +20,14 @@ use std::path::{Path, PathBuf};
 
 use callboard_text::normalise;
 
+use self::code::has_known_environment;
 use self::folders::PossibleFolders;
 use self::launchers::CommandWithUnknownWords;
 use self::named_files::LineNameFlow;
 pub use self::patterns::{NamePattern, PathPattern};
 pub use self::reason::RiskReason;
 use self::removal::{FindChange, RemovalExtent};
+use self::values::LineValues;
 use crate::limits::{MAX_COMMAND_PATHS, MAX_NESTED_TEXTS};
 use crate::parser::{self, LinePart, ShellWord, SimpleCommand};
 use crate::programs::{is_interpreter, is_shell, reads_operand_files};
@@ -78,7 +81,6 @@ pub struct Risks {
 /// Finds the reasons to ask for permission for a line, and the files that the line names.
 #[must_use]
 pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
-    let folders = PossibleFolders::new(place.cwd);
     // A line that mentions a variable in another way may change it.
     let is_known = |name: &str| {
         let uses = [format!("${name}"), format!("${{{name}}}")];
@@ -86,19 +88,18 @@ pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
         line.matches(name).count() == uses
     };
     let home = place.home.filter(|_| is_known("HOME"));
-    let place = ShellContext { home, ..place };
-    let mut look = RiskFinder {
-        context: place,
-        folders,
-        is_pwd_known: is_known("PWD"),
-        matches_dot: ["dotglob", "shopt", "setopt"].iter().any(|name| line.contains(name)),
-        traits: LineNameFlow::of_parts(&[]),
-        subshells: 0,
-        texts: 0,
-        resolved_names: Cell::new(0),
-        risks: Risks::default(),
-    };
+    // The file in `BASH_ENV` may export any variable.
+    let environment = place.environment.filter(|names| !names.contains("BASH_ENV"));
+    let place = ShellContext { home, environment, ..place };
+    let mut look = RiskFinder::new(line, place, is_known("PWD"));
     look.check_line(line, 0);
+    if look.runs_script && look.context.environment.is_some() {
+        // The script may export any variable, and a loop may run the script before other commands.
+        let place = ShellContext { environment: None, ..look.context };
+        look = RiskFinder::new(line, place, is_known("PWD"));
+        look.check_line(line, 0);
+    }
+    look.check_values();
     if line.contains("globstar") && line.contains("**") {
         // Patterns have no form for a name at any depth.
         look.add_reason(RiskReason::new("risk-too-many-files"));
@@ -122,10 +123,31 @@ struct RiskFinder<'a> {
     texts: usize,
     /// Number of paths to which names were resolved so far.
     resolved_names: Cell<usize>,
+    /// The values of the variables of the line.
+    values: LineValues,
+    /// Whether the shell itself runs a script, i.e. by `.` or `source`.
+    runs_script: bool,
     risks: Risks,
 }
 
-impl RiskFinder<'_> {
+impl<'a> RiskFinder<'a> {
+    fn new(line: &str, context: ShellContext<'a>, is_pwd_known: bool) -> Self {
+        let folders = PossibleFolders::new(context.cwd);
+        Self {
+            context,
+            folders,
+            is_pwd_known,
+            matches_dot: ["dotglob", "shopt", "setopt"].iter().any(|name| line.contains(name)),
+            traits: LineNameFlow::of_parts(&[]),
+            subshells: 0,
+            texts: 0,
+            resolved_names: Cell::new(0),
+            values: LineValues::default(),
+            runs_script: false,
+            risks: Risks::default(),
+        }
+    }
+
     fn check_line(&mut self, line: &str, depth: usize) {
         self.texts += 1;
         if self.texts > MAX_NESTED_TEXTS {
@@ -159,6 +181,7 @@ impl RiskFinder<'_> {
                     self.folders.add_unknown_folder();
                 }
                 LinePart::MayRepeat => {}
+                LinePart::Arithmetic(text) => self.check_arithmetic(text),
             }
         }
         self.folders.merge_failed_cd_folders();
@@ -231,6 +254,7 @@ impl RiskFinder<'_> {
         }
         let begins = self.program_positions(&name, words);
         self.check_variables(command, &begins);
+        self.check_redefining_builtin(words);
         let launched = CommandWithUnknownWords::new(words, &begins);
         self.check_unknown_program(&launched);
         for begin in begins {
@@ -243,22 +267,31 @@ impl RiskFinder<'_> {
                 true => &words[begin + 1..],
                 false => &launched.words[begin + 1..],
             };
-            let args = ProgramArgs { words, appended: launched.appended.min(words.len()) };
+            let args = ProgramArgs {
+                words,
+                appended: launched.appended.min(words.len()),
+                has_known_environment: has_known_environment(&command.words, begin),
+            };
             if launched.has_unknown_operands(begin)
                 && wrapped == "rm"
                 && has_short_or_long_switch(&word_texts(words), "rR", "--recursive")
             {
                 self.add_reason(RiskReason::new("risk-unknown-removal"));
             }
-            if begin == 0 || begin == 1 && matches!(&*name, "builtin" | "command") {
-                self.check_aliasing_builtin(&wrapped);
-            }
             self.check_program(&wrapped, args, command, depth);
         }
     }
 
-    fn check_aliasing_builtin(&mut self, name: &str) {
-        if tables::ALIASING_BUILTINS.contains(&name) {
+    /// Checks whether a builtin redefines other commands or runs a script.
+    fn check_redefining_builtin(&mut self, words: &[ShellWord]) {
+        let Some(at) = variables::builtin_position(words) else { return };
+        let name = &*words[at].text;
+        self.runs_script |= matches!(name, "." | "source");
+        // The option `-p` of `hash` sets the file of a command.
+        let sets_file = |word: &ShellWord| word.expands || word.text.starts_with('-');
+        let redefines = name == "hash"
+            && words[at + 1..].iter().any(|word| sets_file(word) && word.text != "-r");
+        if redefines || tables::ALIASING_BUILTINS.contains(&name) {
             self.add_reason(RiskReason::new("risk-aliases").with_subject("name", name));
         }
     }
@@ -267,10 +300,11 @@ impl RiskFinder<'_> {
     fn check_program(
         &mut self,
         name: &str,
-        ProgramArgs { words: args, appended }: ProgramArgs<'_>,
+        program: ProgramArgs<'_>,
         command: &SimpleCommand,
         depth: usize,
     ) {
+        let ProgramArgs { words: args, appended, .. } = program;
         let words = word_texts(args);
         let bare = if name.starts_with("mkfs.") { "mkfs" } else { name };
         if let Some((_, key)) =
@@ -294,9 +328,15 @@ impl RiskFinder<'_> {
                     name == "rm" && has_short_or_long_switch(&words, "rR", "--recursive");
                 let extent = if is_recursive { RemovalExtent::All } else { RemovalExtent::Named };
                 self.non_option_words(args).for_each(|target| self.check_removal(target, extent));
+                self.check_variables_of_removal(args, &[]);
             }
             "mv" => {
                 let moved = removal::files_moved_by_mv(self.limit_words(args));
+                let (removed, destination) = match args.split_last() {
+                    Some((last, before)) if !moved.contains(last) => (before, args.len() - 1),
+                    _ => (args, args.len()),
+                };
+                self.check_variables_of_removal(removed, &args[destination..]);
                 moved.iter().for_each(|file| self.check_removal(file, RemovalExtent::Named));
             }
             "find" => self.check_find(args),
@@ -311,7 +351,7 @@ impl RiskFinder<'_> {
             }
             "hyperfine" | "parallel" | "tmux" | "watch" => {
                 let lines = args.iter().filter(|word| word.text.contains([' ', ';', '|', '&']));
-                lines.for_each(|line| self.check_subshell_code(std::slice::from_ref(line), depth));
+                lines.for_each(|line| self.check_code_in_unknown_environment(line, depth));
             }
             "cargo" | "npm" | "pnpm" | "yarn" | "poetry" | "uv" if words.contains(&"publish") => {
                 self.add_reason(RiskReason::new("risk-publishes").with_subject("name", name));
@@ -338,7 +378,7 @@ impl RiskFinder<'_> {
             }
             "eval" => self.check_shell_code(skip_double_dash(args), depth),
             "source" | "." => self.check_script_path(skip_double_dash(args), command, depth),
-            _ if is_shell(name) => self.check_shell(name, args, command, depth),
+            _ if is_shell(name) => self.check_shell(name, program, command, depth),
             _ if reads_operand_files(name) => {
                 self.non_option_words(args).for_each(|file| self.add_read(file));
             }
@@ -417,6 +457,22 @@ impl RiskFinder<'_> {
         }
     }
 
+    /// Checks the words of a command that removes or moves files, if they contain variables or
+    /// substitutions. Such a word may also be an option, or several words.
+    fn check_variables_of_removal(&mut self, words: &[ShellWord], destination: &[ShellWord]) {
+        let is_variable = |word: &&ShellWord| {
+            let word = self.expand_home(word);
+            word.expands && word.text.contains(['$', '`'])
+        };
+        let removed: Vec<_> = words.iter().filter(is_variable).collect();
+        let destination: Vec<_> = destination.iter().filter(is_variable).collect();
+        let are_understood = removed.into_iter().all(|word| self.values.add_removed(word))
+            && destination.into_iter().all(|word| self.values.add_destination(word));
+        if !are_understood {
+            self.add_reason(RiskReason::new("risk-unknown-removal"));
+        }
+    }
+
     /// Records the folder before a `..`. If this folder is a link, then `..` is the parent of the
     /// link's target, which is another folder.
     fn add_folder_before_parent_dir(&mut self, target: &ShellWord) {
@@ -462,6 +518,8 @@ struct ProgramArgs<'w> {
     words: &'w [ShellWord],
     /// Number of unknown words at the end that the line does not contain.
     appended: usize,
+    /// Whether the program receives only variables that the shell received, or harmless ones.
+    has_known_environment: bool,
 }
 
 /// Returns whether one of these parts changes the directory of the current shell.
@@ -487,7 +545,7 @@ fn changes_folder(parts: &[LinePart]) -> bool {
 }
 
 fn is_folder_change_command(name: &str) -> bool {
-    matches!(name, "cd" | "pushd" | "popd")
+    matches!(name, "cd" | "chdir" | "pushd" | "popd")
 }
 
 fn word_texts(words: &[ShellWord]) -> Vec<&str> {

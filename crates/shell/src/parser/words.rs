@@ -4,7 +4,7 @@ use super::{LinePart, ParseFailure, ShellParser, ShellWord};
 
 impl ShellParser<'_> {
     pub(super) fn parse_word(&mut self) -> Result<ShellWord, ParseFailure> {
-        let mut word = ShellWord::default();
+        let (mut word, before) = (ShellWord::default(), self.rest);
         while let Some(letter) = self.peek() {
             match letter {
                 '<' | '>' if self.is_process_substitution() => {
@@ -38,15 +38,19 @@ impl ShellParser<'_> {
                     word.is_quoted = true;
                 }
                 '$' => self.parse_dollar(&mut word, false)?,
-                '`' => self.parse_backquoted(&mut word)?,
+                '`' => {
+                    self.parse_backquoted(&mut word)?;
+                    word.may_split = true;
+                }
                 letter => {
                     let begins = word.text.is_empty() || word.text.ends_with(['=', ':']);
-                    word.expands |= match letter {
+                    let is_pattern = match letter {
                         '*' | '?' | '[' => true,
                         '{' => !self.rest.starts_with("{}"),
-                        '~' => begins,
                         _ => false,
                     };
+                    word.may_split |= is_pattern;
+                    word.expands |= is_pattern || letter == '~' && begins;
                     word.text.push(letter);
                     self.bump();
                 }
@@ -54,6 +58,7 @@ impl ShellParser<'_> {
         }
         // The word `[` is the name of a command, and not a pattern.
         word.expands &= word.text != "[";
+        before[..before.len() - self.rest.len()].clone_into(&mut word.source);
         Ok(word)
     }
 
@@ -110,9 +115,15 @@ impl ShellParser<'_> {
             Some('[') => return Err(ParseFailure::Unclear),
             _ => word.text.push('$'),
         }
-        let was = std::mem::replace(&mut word.expands, true);
+        let was = (word.expands, word.may_split);
+        word.expands = true;
+        word.may_split |= !is_quoted || self.rest.starts_with('@');
         if self.eat("((") {
-            return self.with_more_depth(Self::parse_arithmetic);
+            let before = self.rest;
+            self.with_more_depth(Self::parse_arithmetic)?;
+            let text = &before[..before.len() - self.rest.len() - 2];
+            self.add_arithmetic(text);
+            return Ok(());
         }
         match self.peek() {
             Some('(') => {
@@ -126,8 +137,12 @@ impl ShellParser<'_> {
                 if !self.rest.starts_with(|letter| is_name(letter) || "#!@*?-$".contains(letter)) {
                     return Err(ParseFailure::Unclear);
                 }
+                let before = self.rest;
                 self.parse_variable_name(word);
-                self.with_more_depth(Self::parse_parameter_expansion)
+                self.with_more_depth(Self::parse_parameter_expansion)?;
+                let text = &before[..before.len() - self.rest.len() - 1];
+                word.may_split |= text.contains('@');
+                self.add_parameter_effects(text)
             }
             Some(letter) if letter == '_' || letter.is_ascii_alphabetic() => {
                 self.parse_variable_name(word);
@@ -138,7 +153,7 @@ impl ShellParser<'_> {
                 Ok(())
             }
             _ => {
-                word.expands = was;
+                (word.expands, word.may_split) = was;
                 Ok(())
             }
         }

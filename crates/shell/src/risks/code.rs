@@ -1,6 +1,7 @@
 //! Texts and scripts that a command runs as code.
 
-use super::{RiskFinder, RiskReason, tables, word_texts};
+use super::wrapped::wrapped_command;
+use super::{ProgramArgs, RiskFinder, RiskReason, program_name, tables, word_texts};
 use crate::parser::{ShellWord, SimpleCommand};
 
 impl RiskFinder<'_> {
@@ -8,18 +9,24 @@ impl RiskFinder<'_> {
     pub(super) fn check_shell(
         &mut self,
         name: &str,
-        args: &[ShellWord],
+        program: ProgramArgs<'_>,
         command: &SimpleCommand,
         depth: usize,
     ) {
-        let (mut rest, mut takes_code, mut takes_input) = (args, false, false);
+        let (mut rest, mut takes_code, mut takes_input) = (program.words, false, false);
+        // Other shells, and shells for logins, read files that may export any variable.
+        let mut keeps_environment =
+            program.has_known_environment && matches!(name, "ash" | "bash" | "dash" | "sh");
         while let Some((option, after)) = rest.split_first() {
             let Some(letters) = option.text.strip_prefix(['-', '+']) else { break };
             rest = after;
-            if matches!(letters, "" | "-") {
+            // A `+` without letters does not end the options.
+            if matches!(&*option.text, "-" | "--") {
                 break;
             }
             let long = letters.strip_prefix('-');
+            keeps_environment &=
+                long.is_some_and(|it| it != "login") || !letters.contains(['i', 'l']);
             match long.unwrap_or(letters) {
                 "help" | "version" => return,
                 known if tables::SHELL_SWITCHES.contains(&known) => {}
@@ -34,7 +41,8 @@ impl RiskFinder<'_> {
                     takes_input |= letters.contains('s');
                     let names = after.split_at_checked(letters.matches(['o', 'O']).count());
                     let (names, args) = names.unwrap_or((after, &[]));
-                    let is_known = |name: &ShellWord| tables::SET_OPTIONS.contains(&&*name.text);
+                    let is_known =
+                        |name: &ShellWord| tables::is_understood_set_option(&name.text, false);
                     if letters.contains(['a', 'k'])
                         || letters.contains('o') && !names.iter().all(is_known)
                     {
@@ -44,11 +52,17 @@ impl RiskFinder<'_> {
                 }
             }
         }
+        let environment = match keeps_environment {
+            true => self.context.environment.clone(),
+            false => None,
+        };
+        let before = std::mem::replace(&mut self.context.environment, environment);
         match rest.first() {
             Some(code) if takes_code => self.check_subshell_code(std::slice::from_ref(code), depth),
             Some(_) if !takes_input => self.check_script_path(&rest[..1], command, depth),
             _ => self.check_shell_input(command, depth),
         }
+        self.context.environment = before;
     }
 
     /// Checks a script that the line names.
@@ -86,6 +100,13 @@ impl RiskFinder<'_> {
         self.folders = before;
     }
 
+    /// Checks a text that a shell runs with variables that are not known.
+    pub(super) fn check_code_in_unknown_environment(&mut self, code: &ShellWord, depth: usize) {
+        let before = self.context.environment.take();
+        self.check_subshell_code(std::slice::from_ref(code), depth);
+        self.context.environment = before;
+    }
+
     /// Checks a text that a shell runs as commands.
     pub(super) fn check_shell_code(&mut self, words: &[ShellWord], depth: usize) {
         if words.iter().any(|word| word.expands) {
@@ -93,4 +114,28 @@ impl RiskFinder<'_> {
         }
         self.check_line(&word_texts(words).join(" "), depth + 1);
     }
+}
+
+/// Returns whether the program at a position receives only variables that the shell received, or
+/// harmless ones. This is the case behind some programs that change no variable.
+pub(super) fn has_known_environment(words: &[ShellWord], position: usize) -> bool {
+    let (mut rest, mut left) = (words, position);
+    while left > 0 {
+        let Some((program, args)) = rest.split_first() else { return false };
+        let name = program_name(program);
+        // With an option, `exec` may start a shell for a login.
+        let has_option = args.first().is_some_and(|word| word.text.starts_with('-'));
+        let is_known = match &*name {
+            "command" | "env" | "nice" | "nohup" | "time" | "timeout" => true,
+            "exec" => !has_option,
+            _ => false,
+        };
+        let Some(command) = wrapped_command(&name, args).filter(|_| is_known) else { return false };
+        let skipped = rest.len() - command.words.len();
+        if skipped > left {
+            return false;
+        }
+        (rest, left) = (command.words, left - skipped);
+    }
+    true
 }

@@ -110,7 +110,8 @@ impl RiskFinder<'_> {
         let is_reader = is_text || reading::only_reads(words);
         let is_handed_on = is_reader && self.traits.hands_names_on(self.subshells > 0);
         let args = words.get(1..).filter(|_| !is_text || is_handed_on).unwrap_or_default();
-        let mut opened = reads.iter().chain(writes).chain(sets).chain(args);
+        let elements = &command.array_elements;
+        let mut opened = reads.iter().chain(writes).chain(sets).chain(elements).chain(args);
         if let Some(word) = opened.find(|word| tables::names_secret_file(word)) {
             self.add_reason(RiskReason::new("risk-names-secret").with_subject("name", &word.text));
         }
@@ -118,7 +119,9 @@ impl RiskFinder<'_> {
         self.limit_words(reads).iter().for_each(|word| self.add_named_files(word, usage, &[]));
         // A command may use the value in any way.
         let usage = NameUse { program: &program, is_shown: self.traits.only_reads };
-        let values: Vec<_> = self.limit_words(sets).iter().map(assigned_value).collect();
+        let values = self.limit_words(sets).iter().map(assigned_value);
+        let elements = self.limit_words(&command.array_elements).iter().cloned();
+        let values: Vec<_> = values.chain(elements).collect();
         values.iter().for_each(|word| self.add_named_files(word, usage, &[]));
         let args = self.limit_words(args);
         if self.traits.removes_taken_names {

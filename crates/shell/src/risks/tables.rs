@@ -41,7 +41,8 @@ pub(super) fn risky_variable_in_assignment(word: &ShellWord) -> Option<&str> {
     let (name, value) = word.text.split_once('=')?;
     let name = name.trim_end_matches('+');
     let name = name.split('[').next().unwrap_or(name);
-    (!HARMLESS_ASSIGNMENTS.contains(&(name, value)) && is_risky_variable_name(name)).then_some(name)
+    let is_harmless = !word.expands && HARMLESS_ASSIGNMENTS.contains(&(name, value));
+    (!is_harmless && is_risky_variable_name(name)).then_some(name)
 }
 
 /// Returns whether a variable with this name may change the behaviour of programs.
@@ -50,31 +51,73 @@ pub(super) fn is_risky_variable_name(name: &str) -> bool {
     !is_own && !HARMLESS_VARIABLES.contains(&name) && !name.starts_with("LC_")
 }
 
-/// Options of a shell, or of `set -o`, that export no variable.
-pub(super) const SET_OPTIONS: &[&str] = &[
+/// Returns whether an option of a shell, or of `set -o`, is known to export no variable. `disables`
+/// states that the option is turned off.
+pub(super) fn is_understood_set_option(name: &str, disables: bool) -> bool {
+    // With a history, `!` in a word may stand for another text.
+    SET_OPTIONS.contains(&name) || disables && name == "history"
+}
+
+const SET_OPTIONS: &[&str] = &[
+    "braceexpand",
+    "emacs",
     "errexit",
     "errtrace",
     "functrace",
+    "hashall",
+    "histexpand",
+    "ignoreeof",
+    "interactive-comments",
+    "monitor",
     "noclobber",
+    "noexec",
     "noglob",
+    "nolog",
+    "notify",
     "nounset",
+    "onecmd",
+    "physical",
     "pipefail",
+    "posix",
+    "privileged",
     "verbose",
+    "vi",
     "xtrace",
 ];
 
-/// Returns whether a shell obeys a variable with this name, or exports it by itself.
+/// Returns whether a shell obeys a variable with this name, or exports it by itself, or whether
+/// programs receive the variable because a harmless value of it was exported.
 pub(super) fn is_shell_variable(name: &str) -> bool {
     SHELL_VARIABLES.contains(&name)
         || SHELL_VARIABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || HARMLESS_ASSIGNMENTS.iter().any(|(exported, _)| *exported == name)
 }
+
+/// Returns whether a shell may set a variable with this name to a text by itself.
+pub(super) fn may_hold_text(name: &str) -> bool {
+    is_shell_variable(name) && !NUMBER_VARIABLES.contains(&name) || TEXT_VARIABLES.contains(&name)
+}
+
+/// Variables of [`is_shell_variable`] that contain only numbers.
+const NUMBER_VARIABLES: &[&str] =
+    &["BASHPID", "BASH_SUBSHELL", "HISTCMD", "LINENO", "OPTERR", "SHLVL", "SRANDOM", "TMOUT"];
+
+/// Other variables that a shell sets to a text.
+const TEXT_VARIABLES: &[&str] = &[
+    "COPROC", "FUNCNAME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "MAPFILE", "OPTARG", "OSTYPE",
+    "REPLY",
+];
 
 /// Variables that bash, dash, busybox or zsh obeys, except those with a prefix in
 /// [`SHELL_VARIABLE_PREFIXES`].
 const SHELL_VARIABLES: &[&str] = &[
     "_",
+    "BASH",
+    "BASHOPTS",
+    "BASHPID",
     "CDPATH",
     "CHILD_MAX",
+    "COMPREPLY",
     "DIRSTACK",
     "ENV",
     "EXECIGNORE",
@@ -82,13 +125,21 @@ const SHELL_VARIABLES: &[&str] = &[
     "FIGNORE",
     "FPATH",
     "FUNCNEST",
+    "GLOBIGNORE",
+    "GLOBSORT",
+    "HISTCMD",
+    "HISTCONTROL",
+    "HISTFILE",
+    "HISTFILESIZE",
+    "HISTIGNORE",
+    "HISTSIZE",
+    "HISTTIMEFORMAT",
     "HOME",
     "IFS",
     "IGNOREEOF",
     "INPUTRC",
     "KEYTIMEOUT",
     "LINENO",
-    "MAIL",
     "MAILCHECK",
     "MAILPATH",
     "MODULE_PATH",
@@ -96,16 +147,24 @@ const SHELL_VARIABLES: &[&str] = &[
     "OLDPWD",
     "OPTARG",
     "OPTERR",
-    "OPTIND",
     "PATH",
     "POSIXLY_CORRECT",
     "POSTEDIT",
+    "PROMPT",
+    "PROMPT2",
+    "PROMPT3",
+    "PROMPT4",
+    "PROMPT_COMMAND",
+    "PROMPT_DIRTRIM",
+    "PS0",
+    "PS1",
+    "PS2",
+    "PS4",
     "PWD",
-    "RANDOM",
     "READNULLCMD",
     "REPORTTIME",
     "RPROMPT",
-    "SECONDS",
+    "SAVEHIST",
     "SHELL",
     "SHELLOPTS",
     "SHLVL",
@@ -120,8 +179,7 @@ const SHELL_VARIABLES: &[&str] = &[
 ];
 
 /// Prefixes of the variables that shells obey.
-const SHELL_VARIABLE_PREFIXES: &[&str] =
-    &["BASH", "COMP", "GLOB", "HIST", "LC_", "PROMPT", "PS", "READLINE_"];
+const SHELL_VARIABLE_PREFIXES: &[&str] = &["BASH_", "COMP_", "READLINE_"];
 
 /// Assignments of variables that can change the behaviour of programs. These values are harmless:
 /// they only suppress prompts and paging, or name a common terminal type.

@@ -1,0 +1,143 @@
+//! Variables of a line whose values must be numbers, or names of files that may be removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::tables;
+use crate::parser::ShellWord;
+use crate::parser::arithmetic::{AssignedValue, is_name};
+
+/// The values that the commands of a line may give to its variables. A loop or a function may run
+/// commands in another order, so the values are judged after all commands are known.
+#[derive(Debug, Default)]
+pub(super) struct LineValues {
+    /// The variables that the shell evaluates as arithmetic.
+    evaluated: BTreeSet<String>,
+    /// The variables that may contain text, i.e. something else than a number.
+    texts: BTreeSet<String>,
+    /// The variables that contain the numbers of another variable.
+    copies: BTreeSet<(String, String)>,
+    /// The variables that name files which a command removes.
+    removed: BTreeSet<String>,
+    /// Whether all values of a variable are the names of files that are understood: the literal
+    /// words or patterns of a loop, and new files.
+    is_file: BTreeMap<String, bool>,
+    arrays: BTreeSet<String>,
+    /// The variables to which a builtin such as `declare` assigns an unknown value.
+    declared: BTreeSet<String>,
+}
+
+impl LineValues {
+    /// Records that the shell evaluates the value of a variable as arithmetic.
+    pub(super) fn add_evaluated(&mut self, name: &str) {
+        self.evaluated.insert(base_name(name).to_owned());
+    }
+
+    /// Records a value that a variable may get.
+    pub(super) fn add_value(&mut self, name: &str, value: &AssignedValue<'_>) {
+        let name = base_name(name);
+        match value {
+            AssignedValue::Numbers(sources) => {
+                let copies = sources.iter().map(|from| (name.to_owned(), (*from).to_owned()));
+                self.copies.extend(copies);
+            }
+            AssignedValue::NewFile | AssignedValue::Text => {
+                self.texts.insert(name.to_owned());
+            }
+        }
+        self.add_file(name, *value == AssignedValue::NewFile);
+    }
+
+    /// Records the words to which a loop sets its variable.
+    pub(super) fn add_loop(&mut self, name: &str, words: &[ShellWord]) {
+        let is_number = |word: &ShellWord| {
+            AssignedValue::of_source(&word.source) == AssignedValue::Numbers(Vec::new())
+        };
+        if words.is_empty() || !words.iter().all(is_number) {
+            self.texts.insert(name.to_owned());
+        }
+        let is_file = |word: &ShellWord| {
+            !word.text.starts_with('-') && !(word.expands && word.text.contains(['$', '`', '{']))
+        };
+        self.add_file(name, !words.is_empty() && words.iter().all(is_file));
+    }
+
+    pub(super) fn add_array(&mut self, name: &str) {
+        self.arrays.insert(base_name(name).to_owned());
+    }
+
+    pub(super) fn add_unknown_declared(&mut self, name: &str) {
+        self.declared.insert(base_name(name).to_owned());
+    }
+
+    /// Records that a command removes the file that a word names. Returns whether the word has a
+    /// form that is understood.
+    pub(super) fn add_removed(&mut self, word: &ShellWord) -> bool {
+        let source = word.source.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        let Some((name, suffix)) = source.filter(|_| !word.may_split).and_then(split_variable)
+        else {
+            return false;
+        };
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-~".contains(letter);
+        let is_suffix = suffix.is_empty()
+            || suffix.chars().all(is_plain) && suffix.contains(|letter| letter != '.');
+        self.removed.insert(name.to_owned());
+        is_suffix
+    }
+
+    /// Records that the destination of a moved file contains the variables of a word. Returns
+    /// whether the word has a form that is understood.
+    pub(super) fn add_destination(&mut self, word: &ShellWord) -> bool {
+        let mut parts = word.source.split('$');
+        let is_literal_first = parts.next().is_some_and(|part| !part.contains('`'));
+        let mut is_variable = |part: &str| {
+            let part = part.strip_prefix('{').unwrap_or(part);
+            let name = part.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            let name = name.into_iter().next().filter(|name| is_name(name));
+            self.removed.extend(name.map(str::to_owned));
+            name.is_some() && !part.contains('`')
+        };
+        !word.may_split && is_literal_first && parts.all(&mut is_variable)
+    }
+
+    /// Returns a variable that is evaluated as arithmetic, although it may contain a text.
+    pub(super) fn evaluated_text(&self) -> Option<&str> {
+        let mut evaluated: BTreeSet<&str> = self.evaluated.iter().map(|name| &**name).collect();
+        let mut count = 0;
+        while count < evaluated.len() {
+            count = evaluated.len();
+            let copies = self.copies.iter().filter(|(to, _)| evaluated.contains(&**to));
+            let sources: Vec<_> = copies.map(|(_, from)| &**from).collect();
+            evaluated.extend(sources);
+        }
+        let is_text = |name: &&str| self.texts.contains(*name) || tables::may_hold_text(name);
+        let declared = self.declared.iter().filter(|name| self.arrays.contains(*name));
+        evaluated.into_iter().find(is_text).or_else(|| declared.map(|name| &**name).next())
+    }
+
+    /// Returns whether a command removes files whose names are not understood.
+    pub(super) fn removes_unknown_files(&self) -> bool {
+        self.removed.iter().any(|name| self.is_file.get(name) != Some(&true))
+    }
+
+    fn add_file(&mut self, name: &str, is_file: bool) {
+        *self.is_file.entry(name.to_owned()).or_insert(true) &= is_file;
+    }
+}
+
+/// Splits a source that begins with `$NAME` or `${NAME}`.
+fn split_variable(source: &str) -> Option<(&str, &str)> {
+    let rest = source.strip_prefix('$')?;
+    let (name, suffix) = match rest.strip_prefix('{') {
+        Some(rest) => rest.split_once('}')?,
+        None => {
+            let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            rest.split_at(end.unwrap_or(rest.len()))
+        }
+    };
+    is_name(name).then_some((name, suffix))
+}
+
+/// Returns the name of a variable without the subscript and the `+` of an assignment.
+fn base_name(name: &str) -> &str {
+    name.split(['[', '+']).next().unwrap_or(name)
+}
