@@ -330,15 +330,7 @@ impl<'a> RiskFinder<'a> {
                 self.non_option_words(args).for_each(|target| self.check_removal(target, extent));
                 self.check_variables_of_removal(args, &[]);
             }
-            "mv" => {
-                let moved = removal::files_moved_by_mv(self.limit_words(args));
-                let (removed, destination) = match args.split_last() {
-                    Some((last, before)) if !moved.contains(last) => (before, args.len() - 1),
-                    _ => (args, args.len()),
-                };
-                self.check_variables_of_removal(removed, &args[destination..]);
-                moved.iter().for_each(|file| self.check_removal(file, RemovalExtent::Named));
-            }
+            "mv" => self.check_mv(args),
             "find" => self.check_find(args),
             "tee" => self.non_option_words(args).for_each(|file| self.add_write(file)),
             "trap" => {
@@ -455,6 +447,16 @@ impl<'a> RiskFinder<'a> {
             let above = paths.into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
             above.for_each(|folder| self.add_path(|found| &mut found.removes_in, folder));
         }
+    }
+
+    fn check_mv(&mut self, args: &[ShellWord]) {
+        let moved = removal::files_moved_by_mv(self.limit_words(args));
+        let (removed, destination) = match args.split_last() {
+            Some((last, before)) if !moved.contains(last) => (before, args.len() - 1),
+            _ => (args, args.len()),
+        };
+        self.check_variables_of_removal(removed, &args[destination..]);
+        moved.iter().for_each(|file| self.check_removal(file, RemovalExtent::Named));
     }
 
     /// Checks the words of a command that removes or moves files, if they contain variables or

@@ -87,10 +87,10 @@ fn skip_number_expansion<'t>(rest: &'t str, names: &mut Vec<String>) -> Option<&
         if length.is_none() {
             let default = parameter.split_once(":-");
             let (name, default) = default.unwrap_or((parameter, ""));
-            if !default.bytes().all(|byte| byte.is_ascii_digit()) || !is_name(name) {
+            if !default.bytes().all(|byte| byte.is_ascii_digit()) || !is_understood_name(name) {
                 return None;
             }
-            names.push(name.to_owned());
+            names.push(split_name(name).0.to_owned());
         } else if !length.is_some_and(|it| it.chars().all(is_name_part)) {
             return None;
         }
@@ -251,8 +251,9 @@ impl ShellParser<'_> {
 
     /// Records an assignment that the shell makes while it expands a word or opens a file.
     pub(super) fn add_assignment(&mut self, text: String) {
-        let expands = text.contains(['$', '`']);
-        let set = ShellWord { source: text.clone(), text, expands, ..ShellWord::default() };
+        let expands = text.contains(['$', '`', '\\', '~', '*', '?', '[', '{']);
+        let (source, text) = (text.clone(), text.replace('"', ""));
+        let set = ShellWord { text, source, expands, ..ShellWord::default() };
         let command = SimpleCommand { assignments: vec![set], ..SimpleCommand::default() };
         self.parts.push(LinePart::Command(command));
     }
@@ -260,6 +261,7 @@ impl ShellParser<'_> {
     /// Records the variables that a condition evaluates. `words` are the sources of its words.
     pub(super) fn add_condition_effects(&mut self, words: &[&str]) -> Result<(), ParseFailure> {
         let bare = |word: &'_ str| word.trim_matches('"').to_owned();
+        let is_compared = |at: usize| at > 0 && matches!(words[at - 1], "=" | "==" | "!=" | "=~");
         for (at, word) in words.iter().enumerate() {
             let next = words.get(at + 1).copied().unwrap_or_default();
             match *word {
@@ -267,7 +269,9 @@ impl ShellParser<'_> {
                     self.add_arithmetic(&bare(words[at - 1]));
                     self.add_arithmetic(&bare(next));
                 }
-                "-v" | "-R" if !is_understood_name(next) => return Err(ParseFailure::Unclear),
+                "-v" | "-R" if !is_compared(at) && !is_understood_name(next) => {
+                    return Err(ParseFailure::Unclear);
+                }
                 _ => {}
             }
         }

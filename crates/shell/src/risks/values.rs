@@ -18,8 +18,11 @@ pub(super) struct LineValues {
     copies: BTreeSet<(String, String)>,
     /// The variables that name files which a command removes.
     removed: BTreeSet<String>,
-    /// Whether all values of a variable are the names of files that are understood: the literal
-    /// words or patterns of a loop, and new files.
+    /// The variables in other words of such a command. Any value that the line sets may change the
+    /// meaning of such a word.
+    removed_in_part: BTreeSet<String>,
+    /// Whether all values of a variable are the names of files that are understood: literal values,
+    /// the patterns of a loop, and new files.
     is_file: BTreeMap<String, bool>,
     arrays: BTreeSet<String>,
     /// The variables to which a builtin such as `declare` assigns an unknown value.
@@ -34,6 +37,18 @@ impl LineValues {
 
     /// Records a value that a variable may get.
     pub(super) fn add_value(&mut self, name: &str, value: &AssignedValue<'_>) {
+        self.add_number_or_text(name, value);
+        self.add_file(base_name(name), *value == AssignedValue::NewFile);
+    }
+
+    /// Records a literal value that a variable may get, and that the line may use as the name of a
+    /// file.
+    pub(super) fn add_file_name(&mut self, name: &str, value: &AssignedValue<'_>) {
+        self.add_number_or_text(name, value);
+        self.add_file(base_name(name), true);
+    }
+
+    fn add_number_or_text(&mut self, name: &str, value: &AssignedValue<'_>) {
         let name = base_name(name);
         match value {
             AssignedValue::Numbers(sources) => {
@@ -44,7 +59,6 @@ impl LineValues {
                 self.texts.insert(name.to_owned());
             }
         }
-        self.add_file(name, *value == AssignedValue::NewFile);
     }
 
     /// Records the words to which a loop sets its variable.
@@ -56,7 +70,7 @@ impl LineValues {
             self.texts.insert(name.to_owned());
         }
         let is_file = |word: &ShellWord| {
-            !word.text.starts_with('-') && !(word.expands && word.text.contains(['$', '`', '{']))
+            is_file_name(&word.text) && !(word.expands && word.text.contains(['$', '`', '{']))
         };
         self.add_file(name, !words.is_empty() && words.iter().all(is_file));
     }
@@ -69,34 +83,45 @@ impl LineValues {
         self.declared.insert(base_name(name).to_owned());
     }
 
-    /// Records that a command removes the file that a word names. Returns whether the word has a
-    /// form that is understood.
+    /// Records that a command removes the file that a word names. Returns whether the variables in
+    /// the word are known.
     pub(super) fn add_removed(&mut self, word: &ShellWord) -> bool {
+        let Some(names) = variable_names(&word.source) else { return false };
         let source = word.source.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
-        let Some((name, suffix)) = source.filter(|_| !word.may_split).and_then(split_variable)
-        else {
-            return false;
-        };
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-~".contains(letter);
-        let is_suffix = suffix.is_empty()
-            || suffix.chars().all(is_plain) && suffix.contains(|letter| letter != '.');
-        self.removed.insert(name.to_owned());
-        is_suffix
+        let is_suffix = |suffix: &str| {
+            suffix.is_empty()
+                || suffix.chars().all(is_plain) && suffix.contains(|letter| letter != '.')
+        };
+        let is_file = !word.may_split
+            && source
+                .and_then(split_variable)
+                .is_some_and(|(name, suffix)| is_name(name) && is_suffix(suffix));
+        let list = if is_file { &mut self.removed } else { &mut self.removed_in_part };
+        list.extend(names.into_iter().map(str::to_owned));
+        true
     }
 
-    /// Records that the destination of a moved file contains the variables of a word. Returns
-    /// whether the word has a form that is understood.
+    /// Records that a word names the destination of a moved file. Returns whether the variables in
+    /// the word are known.
     pub(super) fn add_destination(&mut self, word: &ShellWord) -> bool {
-        let mut parts = word.source.split('$');
-        let is_literal_first = parts.next().is_some_and(|part| !part.contains('`'));
-        let mut is_variable = |part: &str| {
-            let part = part.strip_prefix('{').unwrap_or(part);
-            let name = part.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-            let name = name.into_iter().next().filter(|name| is_name(name));
-            self.removed.extend(name.map(str::to_owned));
-            name.is_some() && !part.contains('`')
-        };
-        !word.may_split && is_literal_first && parts.all(&mut is_variable)
+        let Some(names) = variable_names(&word.source) else { return false };
+        let list = if word.may_split { &mut self.removed_in_part } else { &mut self.removed };
+        list.extend(names.into_iter().map(str::to_owned));
+        true
+    }
+
+    /// Records that `wait` uses a word as the number of a process. Returns whether the word has a
+    /// form that is understood.
+    pub(super) fn add_process(&mut self, word: &ShellWord) -> bool {
+        let source = word.source.trim_matches('"');
+        if !word.expands || matches!(source, "$!" | "$(jobs -p)") {
+            return true;
+        }
+        let Some((name, "")) = split_variable(source) else { return false };
+        let name = name.strip_suffix("[@]").unwrap_or(name);
+        self.add_evaluated(name);
+        is_name(name)
     }
 
     /// Returns a variable that is evaluated as arithmetic, although it may contain a text.
@@ -116,12 +141,35 @@ impl LineValues {
 
     /// Returns whether a command removes files whose names are not understood.
     pub(super) fn removes_unknown_files(&self) -> bool {
-        self.removed.iter().any(|name| self.is_file.get(name) != Some(&true))
+        let is_text = |name: &&String| tables::may_hold_text(name);
+        self.removed.iter().chain(&self.removed_in_part).find(is_text).is_some()
+            || self.removed.iter().any(|name| self.is_file.get(name) == Some(&false))
+            || self.removed_in_part.iter().any(|name| self.is_file.contains_key(name))
     }
 
     fn add_file(&mut self, name: &str, is_file: bool) {
         *self.is_file.entry(name.to_owned()).or_insert(true) &= is_file;
     }
+}
+
+/// Returns whether a literal word may only be the name of a file. A name with `..` depends on the
+/// folder in which a command uses it.
+pub(super) fn is_file_name(text: &str) -> bool {
+    !text.starts_with('-') && !text.contains("..")
+}
+
+/// Returns the variables in the source of a word. Returns `None` if the word contains another
+/// expansion, e.g. `$1` or `$(…)`.
+fn variable_names(source: &str) -> Option<Vec<&str>> {
+    let mut parts = source.split('$');
+    // The text before the first variable.
+    parts.next()?;
+    let names = parts.map(|part| {
+        let part = part.strip_prefix('{').unwrap_or(part);
+        let is_end = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+        part.split(is_end).next().filter(|name| is_name(name))
+    });
+    if source.contains('`') { None } else { names.collect() }
 }
 
 /// Splits a source that begins with `$NAME` or `${NAME}`.
@@ -134,7 +182,7 @@ fn split_variable(source: &str) -> Option<(&str, &str)> {
             rest.split_at(end.unwrap_or(rest.len()))
         }
     };
-    is_name(name).then_some((name, suffix))
+    Some((name, suffix))
 }
 
 /// Returns the name of a variable without the subscript and the `+` of an assignment.

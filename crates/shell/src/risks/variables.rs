@@ -3,7 +3,7 @@
 mod builtins;
 mod env;
 
-use super::{RiskFinder, RiskReason, program_name, tables};
+use super::{RiskFinder, RiskReason, program_name, tables, values};
 use crate::parser::arithmetic::{
     ArithmeticNames, AssignedValue, arithmetic_names, is_understood_name,
 };
@@ -60,7 +60,16 @@ impl RiskFinder<'_> {
             if name.contains('[') || set.source.ends_with("=()") {
                 self.values.add_array(name);
             }
-            self.values.add_value(name, &AssignedValue::after_equals_sign(set));
+            let value = set.text.split_once('=').map_or("", |(_, value)| value);
+            let is_file = command.words.is_empty()
+                && command.array_elements.is_empty()
+                && !set.expands
+                && is_understood_name(name)
+                && values::is_file_name(value);
+            match is_file {
+                true => self.values.add_file_name(name, &AssignedValue::after_equals_sign(set)),
+                false => self.values.add_value(name, &AssignedValue::after_equals_sign(set)),
+            }
             for element in &command.array_elements {
                 self.values.add_value(name, &AssignedValue::of_source(&element.source));
             }
@@ -125,7 +134,7 @@ pub(super) fn builtin_position(words: &[ShellWord]) -> Option<usize> {
     let (mut at, mut is_wrapped) = (0, false);
     while let Some(word) = words.get(at) {
         match word.text.strip_prefix('-').filter(|_| is_wrapped) {
-            Some(letters) if letters.contains(['v', 'V']) => return None,
+            Some(letters) if !word.expands && letters.contains(['v', 'V']) => return None,
             Some(_) => {}
             None if matches!(&*word.text, "builtin" | "command") => is_wrapped = true,
             None => return Some(at),

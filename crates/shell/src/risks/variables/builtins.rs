@@ -36,8 +36,10 @@ impl RiskFinder<'_> {
             },
             "wait" => match BuiltinArgs::parse(args, "fn", "p") {
                 Ok(parsed) => parsed.values_of('p').find_map(|name| self.risky_name(name)),
-                // The processes for which a line waits are usually in variables.
-                Err(word) => word.text.starts_with('-').then_some(&*word.text),
+                Err(word) if word.text.starts_with('-') => Some(&word.text),
+                Err(_) => {
+                    args.iter().find(|word| !self.values.add_process(word)).map(|it| &*it.text)
+                }
             },
             _ => None,
         }
@@ -237,7 +239,7 @@ fn exporting_set_option(args: &[ShellWord]) -> Option<&str> {
         if word.expands {
             return Some(&word.text);
         }
-        let Some(letters) = word.text.strip_prefix(['-', '+']) else { return None };
+        let letters = word.text.strip_prefix(['-', '+'])?;
         // A `+` without letters does not end the options.
         if matches!(&*word.text, "-" | "--") {
             return None;
