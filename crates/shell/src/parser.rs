@@ -317,11 +317,13 @@ impl<'a> ShellParser<'a> {
             return Err(ParseFailure::Unclear);
         }
         let descriptor = source.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
-        if let Some(name) = descriptor.filter(|name| is_name(name))
-            && self.rest.starts_with(['<', '>'])
-        {
+        if let Some(variable) = descriptor.filter(|_| self.rest.starts_with(['<', '>'])) {
             // Bash assigns the number of the descriptor.
-            self.add_assignment(format!("{name}=3"));
+            let (name, subscript) = variable.split_once('[').unwrap_or((variable, ""));
+            if is_name(name) {
+                self.add_arithmetic(subscript.trim_end_matches(']'));
+                self.add_assignment(format!("{name}=3"));
+            }
         }
         if self.is_for_or_select_head() && matches!(source, "do" | "{") {
             // `for a do …` iterates over the script's arguments.

@@ -88,15 +88,7 @@ impl LineValues {
     pub(super) fn add_removed(&mut self, word: &ShellWord) -> bool {
         let Some(names) = variable_names(&word.source) else { return false };
         let source = word.source.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-~".contains(letter);
-        let is_suffix = |suffix: &str| {
-            suffix.is_empty()
-                || suffix.chars().all(is_plain) && suffix.contains(|letter| letter != '.')
-        };
-        let is_file = !word.may_split
-            && source
-                .and_then(split_variable)
-                .is_some_and(|(name, suffix)| is_name(name) && is_suffix(suffix));
+        let is_file = !word.may_split && source.is_some_and(is_path_with_variable);
         let list = if is_file { &mut self.removed } else { &mut self.removed_in_part };
         list.extend(names.into_iter().map(str::to_owned));
         true
@@ -155,7 +147,22 @@ impl LineValues {
 /// Returns whether a literal word may only be the name of a file. A name with `..` depends on the
 /// folder in which a command uses it.
 pub(super) fn is_file_name(text: &str) -> bool {
-    !text.starts_with('-') && !text.contains("..")
+    !text.is_empty() && !text.starts_with('-') && !text.contains("..")
+}
+
+/// Returns whether a source consists of a literal folder, a variable, and a literal path or the end
+/// of a name, and cannot contain `..` if the value of the variable does not contain it.
+fn is_path_with_variable(source: &str) -> bool {
+    let begin = source.find('$').unwrap_or(source.len());
+    let (folder, rest) = source.split_at(begin);
+    let Some((name, suffix)) = split_variable(rest) else { return false };
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-~/".contains(letter);
+    let is_literal =
+        |text: &str| text.chars().all(is_plain) && !text.contains("..") && !text.starts_with('-');
+    let is_folder = folder.is_empty() || folder.ends_with('/') && is_literal(folder);
+    let is_end = suffix.chars().next().is_none_or(|letter| letter == '/')
+        || !suffix.contains('/') && suffix.contains(|letter| letter != '.');
+    is_name(name) && is_folder && is_end && suffix.chars().all(is_plain) && !suffix.contains("..")
 }
 
 /// Returns the variables in the source of a word. Returns `None` if the word contains another

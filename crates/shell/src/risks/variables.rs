@@ -144,5 +144,5 @@ pub(super) fn builtin_position(words: &[ShellWord]) -> Option<usize> {
     None
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;

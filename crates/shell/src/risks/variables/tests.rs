@@ -1,5 +1,7 @@
 //! Compares the variables that a line sets with the environment of a program that it starts.
 
+#![cfg(target_os = "linux")]
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 
