@@ -109,6 +109,8 @@ fn prints_number(command: &str) -> bool {
     if command.contains([';', '&', '\n', '`', '(', ')']) || command.contains("||") {
         return false;
     }
+    let command = command.trim();
+    let command = command.strip_suffix("| tr -d ' '").unwrap_or(command);
     let last = command.rsplit('|').next().unwrap_or(command).trim();
     let last = last.strip_suffix("2>/dev/null").unwrap_or(last);
     let words: Vec<_> = last.split_ascii_whitespace().collect();
@@ -148,8 +150,9 @@ impl<'w> AssignedValue<'w> {
 
     /// Returns the kind of a value, as it is written in the line.
     pub(crate) fn of_source(value: &'w str) -> Self {
-        // The elements of an array are separate values.
-        if value == "()" {
+        let keys = value.strip_prefix("\"${!").and_then(|it| it.strip_suffix("[@]}\""));
+        // The elements of an array are separate values, and each of its subscripts is arithmetic.
+        if value == "()" || keys.is_some_and(is_name) {
             return Self::Numbers(Vec::new());
         }
         let inner = value.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or(value);

@@ -104,14 +104,13 @@ const NUMBER_VARIABLES: &[&str] =
 
 /// Other variables that a shell sets to a text.
 const TEXT_VARIABLES: &[&str] = &[
-    "COPROC", "FUNCNAME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "MAPFILE", "OPTARG", "OSTYPE",
+    "_", "COPROC", "FUNCNAME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "MAPFILE", "OPTARG", "OSTYPE",
     "REPLY",
 ];
 
 /// Variables that bash, dash, busybox or zsh obeys, except those with a prefix in
 /// [`SHELL_VARIABLE_PREFIXES`].
 const SHELL_VARIABLES: &[&str] = &[
-    "_",
     "BASH",
     "BASHOPTS",
     "BASHPID",
@@ -193,6 +192,7 @@ const HARMLESS_ASSIGNMENTS: &[(&str, &str)] = &[
 
 /// Variables that change the amount, language or colours of output, or that tests read.
 const HARMLESS_VARIABLES: &[&str] = &[
+    "_",
     "APP_ENV",
     "CARGO_INCREMENTAL",
     "CARGO_NET_OFFLINE",

@@ -86,7 +86,8 @@ impl LineValues {
     /// Records that a command removes the file that a word names. Returns whether the variables in
     /// the word are known.
     pub(super) fn add_removed(&mut self, word: &ShellWord) -> bool {
-        let Some(names) = variable_names(&word.source) else { return false };
+        let names = variable_names(&word.source).filter(|_| !may_replace_value(&word.source));
+        let Some(names) = names else { return false };
         let source = word.source.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
         let is_file = !word.may_split && source.is_some_and(is_path_with_variable);
         let list = if is_file { &mut self.removed } else { &mut self.removed_in_part };
@@ -148,6 +149,17 @@ impl LineValues {
 /// folder in which a command uses it.
 pub(super) fn is_file_name(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && !text.contains("..")
+}
+
+/// Returns whether the source of a word contains an expansion such as `${X:-a}` or `${X/a/b}`, which
+/// may stand for another text than a part of the value.
+fn may_replace_value(source: &str) -> bool {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let replaces = |part: &str| {
+        let operator = part.trim_start_matches(is_part);
+        !["}", "%", "#", "?", ":?"].iter().any(|known| operator.starts_with(known))
+    };
+    source.split("${").skip(1).any(replaces)
 }
 
 /// Returns whether a source consists of a literal folder, a variable, and a literal path or the end

@@ -359,6 +359,8 @@ fn numbers_are_evaluated_as_arithmetic() {
         "[[ $# -eq 0 ]] || [[ $? -ne 0 ]] || [[ ${#x} -gt 3 ]]",
         "x=abcdef; echo ${x:1:3} ${x: -2} ${x:0:${#x}} ${x:-d} ${x#a} ${x/a/b} ${#x}",
         "a=(1 2 3); echo ${a[0]} ${a[@]} ${#a[@]} ${!a[@]} ${a[@]:1}; a[1]=5",
+        "a=(x y); for i in \"${!a[@]}\"; do echo \"${a[$i]}\"; done",
+        "n=$(cat f | wc -l | tr -d ' '); [[ $n -gt 3 ]]",
         "a=(x y); for i in 0 1; do echo ${a[i]} ${a[$i]}; done",
         "declare -i N=1; N=2; local -i m=$((N + 1))",
         "let i=1 i+=2; let 'i = i * 2'",
@@ -390,6 +392,9 @@ fn commands_that_remove_files_with_unknown_names_need_permission() {
         "read -r X < f; command rm \"$X\"",
         "f() { rm \"$1\"; }; f /outside",
         "X=; rm \"$X/etc/x\"",
+        "rm -rf build/${X:-../..}",
+        "rm \"${X:-/outside}\"",
+        "rm \"build/${X/a/../..}\"",
         "X=./v; rm \".$X\"",
         "X=.; rm \"build/$X./$X./../v\"",
         "X=.; rm \"build/$X./v\"",
@@ -427,6 +432,8 @@ fn commands_that_remove_files_with_unknown_names_need_permission() {
         "for f in *.txt; do mv \"$f\" \"${f%.txt}.md\"; done",
         "for f in *.txt; do mv -- \"$f\" \"old/$f\"; done",
         "t=$(mktemp); ls > a; rm -f \"$t\"",
+        "rm -rf \"build/${X:?}\" && rm \"${f%.txt}.md\"",
+        "for f in *.txt; do mv \"$f\" \"${f/a/b}\"; done",
         "DIR=build; rm -f \"$DIR/a.o\" \"${DIR}/b/c.o\"; NAME=a; rm -f \"build/$NAME.o\"",
         "OUT=build/a.txt; rm -f \"$OUT\"; mv a \"$OUT\"",
     ] {
@@ -437,6 +444,7 @@ fn commands_that_remove_files_with_unknown_names_need_permission() {
 #[test]
 fn ordinary_lines_with_variables_need_no_permission() {
     for line in [
+        "while IFS=: read -r USER_NAME _ ID; do echo \"$ID\"; done < a",
         "while IFS= read -r LINE; do echo \"$LINE\"; done < a",
         "IFS=, read -r A B < a",
         "IFS=$'\\t' read -r A B < a",
