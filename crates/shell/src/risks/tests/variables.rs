@@ -180,6 +180,8 @@ const OPTIONS_OF_BUILTINS: &[&str] = &[
     "exec -c env",
     "exec -lc env",
     "exec -ca x env",
+    "exec -a x -c env",
+    "exec \"-$X\" env",
     "env -vi env",
     "env -vuHOME env",
     "env -u x -u HOME env",

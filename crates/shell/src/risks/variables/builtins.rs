@@ -2,6 +2,7 @@
 
 use crate::parser::arithmetic::{AssignedValue, is_understood_name};
 use crate::parser::{ShellWord, is_assignment};
+use crate::risks::wrapped::wrapped_command;
 use crate::risks::{RiskFinder, program_name, tables};
 
 impl RiskFinder<'_> {
@@ -226,9 +227,13 @@ fn after_double_dash(args: &[ShellWord]) -> &[ShellWord] {
 
 /// Returns an option with which `exec` removes all variables of the program.
 fn option_that_removes_all(args: &[ShellWord]) -> Option<&str> {
-    let mut options = args.iter().take_while(|word| word.text.starts_with('-'));
-    let letters = |word: &ShellWord| word.text.split('a').next().unwrap_or_default().contains('c');
-    options.find(|word| word.expands || letters(word)).map(|word| &*word.text)
+    let command = wrapped_command("exec", args).map_or(0, |command| command.words.len());
+    let removes_all = |word: &&ShellWord| {
+        // The letters after `a` are a value.
+        let flags = word.text.split('a').next().unwrap_or_default();
+        word.text.starts_with('-') && (word.expands || flags.contains('c'))
+    };
+    args[..args.len() - command].iter().find(removes_all).map(|word| &*word.text)
 }
 
 /// Returns a word of the arguments of `set` that may be an option after which the shell exports

@@ -182,6 +182,7 @@ const FORMS: &[&str] = &[
     "a[V]=1",
     "a=(N=1 V)",
     "exec -c /usr/bin/env -0",
+    "exec -a x -c /usr/bin/env -0",
     "exec < /dev/null",
     "hash -r",
     "export PAGER=cat",
