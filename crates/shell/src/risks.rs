@@ -10,7 +10,6 @@ mod reading;
 mod reason;
 mod removal;
 pub(crate) mod tables;
-mod values;
 mod variables;
 mod wrapped;
 
@@ -27,7 +26,6 @@ use self::named_files::LineNameFlow;
 pub use self::patterns::{NamePattern, PathPattern};
 pub use self::reason::RiskReason;
 use self::removal::{FindChange, RemovalExtent};
-use self::values::LineValues;
 use crate::limits::{MAX_COMMAND_PATHS, MAX_NESTED_TEXTS};
 use crate::parser::{self, LinePart, ShellWord, SimpleCommand};
 use crate::programs::{is_interpreter, is_shell, reads_operand_files};
@@ -99,7 +97,6 @@ pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
         look = RiskFinder::new(line, place, is_known("PWD"));
         look.check_line(line, 0);
     }
-    look.check_values();
     if line.contains("globstar") && line.contains("**") {
         // Patterns have no form for a name at any depth.
         look.add_reason(RiskReason::new("risk-too-many-files"));
@@ -123,8 +120,6 @@ struct RiskFinder<'a> {
     texts: usize,
     /// Number of paths to which names were resolved so far.
     resolved_names: Cell<usize>,
-    /// The values of the variables of the line.
-    values: LineValues,
     /// Whether the shell itself runs a script, i.e. by `.` or `source`.
     runs_script: bool,
     risks: Risks,
@@ -142,7 +137,6 @@ impl<'a> RiskFinder<'a> {
             subshells: 0,
             texts: 0,
             resolved_names: Cell::new(0),
-            values: LineValues::default(),
             runs_script: false,
             risks: Risks::default(),
         }
@@ -328,9 +322,11 @@ impl<'a> RiskFinder<'a> {
                     name == "rm" && has_short_or_long_switch(&words, "rR", "--recursive");
                 let extent = if is_recursive { RemovalExtent::All } else { RemovalExtent::Named };
                 self.non_option_words(args).for_each(|target| self.check_removal(target, extent));
-                self.check_variables_of_removal(args, &[]);
             }
-            "mv" => self.check_mv(args),
+            "mv" => {
+                let moved = removal::files_moved_by_mv(self.limit_words(args));
+                moved.iter().for_each(|file| self.check_removal(file, RemovalExtent::Named));
+            }
             "find" => self.check_find(args),
             "tee" => self.non_option_words(args).for_each(|file| self.add_write(file)),
             "trap" => {
@@ -446,32 +442,6 @@ impl<'a> RiskFinder<'a> {
             // check is therefore the parent.
             let above = paths.into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
             above.for_each(|folder| self.add_path(|found| &mut found.removes_in, folder));
-        }
-    }
-
-    fn check_mv(&mut self, args: &[ShellWord]) {
-        let moved = removal::files_moved_by_mv(self.limit_words(args));
-        let (removed, destination) = match args.split_last() {
-            Some((last, before)) if !moved.contains(last) => (before, args.len() - 1),
-            _ => (args, args.len()),
-        };
-        self.check_variables_of_removal(removed, &args[destination..]);
-        moved.iter().for_each(|file| self.check_removal(file, RemovalExtent::Named));
-    }
-
-    /// Checks the words of a command that removes or moves files, if they contain variables or
-    /// substitutions. Such a word may also be an option, or several words.
-    fn check_variables_of_removal(&mut self, words: &[ShellWord], destination: &[ShellWord]) {
-        let is_variable = |word: &&ShellWord| {
-            let word = self.expand_home(word);
-            word.expands && word.text.contains(['$', '`'])
-        };
-        let removed: Vec<_> = words.iter().filter(is_variable).collect();
-        let destination: Vec<_> = destination.iter().filter(is_variable).collect();
-        let are_understood = removed.into_iter().all(|word| self.values.add_removed(word))
-            && destination.into_iter().all(|word| self.values.add_destination(word));
-        if !are_understood {
-            self.add_reason(RiskReason::new("risk-unknown-removal"));
         }
     }
 

@@ -93,21 +93,6 @@ pub(super) fn is_shell_variable(name: &str) -> bool {
         || HARMLESS_ASSIGNMENTS.iter().any(|(exported, _)| *exported == name)
 }
 
-/// Returns whether a shell may set a variable with this name to a text by itself.
-pub(super) fn may_hold_text(name: &str) -> bool {
-    is_shell_variable(name) && !NUMBER_VARIABLES.contains(&name) || TEXT_VARIABLES.contains(&name)
-}
-
-/// Variables of [`is_shell_variable`] that contain only numbers.
-const NUMBER_VARIABLES: &[&str] =
-    &["BASHPID", "BASH_SUBSHELL", "HISTCMD", "LINENO", "OPTERR", "SHLVL", "SRANDOM", "TMOUT"];
-
-/// Other variables that a shell sets to a text.
-const TEXT_VARIABLES: &[&str] = &[
-    "_", "COPROC", "FUNCNAME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "MAPFILE", "OPTARG", "OSTYPE",
-    "REPLY",
-];
-
 /// Variables that bash, dash, busybox or zsh obeys, except those with a prefix in
 /// [`SHELL_VARIABLE_PREFIXES`].
 const SHELL_VARIABLES: &[&str] = &[

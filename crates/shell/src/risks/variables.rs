@@ -3,10 +3,8 @@
 mod builtins;
 mod env;
 
-use super::{RiskFinder, RiskReason, program_name, tables, values};
-use crate::parser::arithmetic::{
-    ArithmeticNames, AssignedValue, arithmetic_names, is_understood_name,
-};
+use super::{RiskFinder, RiskReason, program_name, tables};
+use crate::parser::arithmetic::{assigned_names, is_understood_name};
 use crate::parser::{ShellWord, SimpleCommand};
 
 impl RiskFinder<'_> {
@@ -14,7 +12,6 @@ impl RiskFinder<'_> {
     /// program may begin.
     pub(super) fn check_variables(&mut self, command: &SimpleCommand, begins: &[usize]) {
         let SimpleCommand { assignments: sets, words, .. } = command;
-        self.record_assigned_values(command);
         // Assignments before a program go into its environment. Others stay in the shell.
         let is_read = words.first().is_some_and(|word| word.source == "read");
         let mut risky = sets.iter().find_map(|set| match words.is_empty() {
@@ -54,46 +51,16 @@ impl RiskFinder<'_> {
         }
     }
 
-    fn record_assigned_values(&mut self, command: &SimpleCommand) {
-        for set in &command.assignments {
-            let name = set.text.split('=').next().unwrap_or_default();
-            if name.contains('[') || set.source.ends_with("=()") {
-                self.values.add_array(name);
-            }
-            let value = set.text.split_once('=').map_or("", |(_, value)| value);
-            let is_file = command.words.is_empty()
-                && command.array_elements.is_empty()
-                && !set.expands
-                && is_understood_name(name)
-                && values::is_file_name(value);
-            match is_file {
-                true => self.values.add_file_name(name, &AssignedValue::after_equals_sign(set)),
-                false => self.values.add_value(name, &AssignedValue::after_equals_sign(set)),
-            }
-            for element in &command.array_elements {
-                self.values.add_value(name, &AssignedValue::of_source(&element.source));
-            }
-        }
-    }
-
     /// Checks a text that the shell evaluates as arithmetic.
     pub(super) fn check_arithmetic(&mut self, text: &str) {
-        let Some(ArithmeticNames { names, assigns }) = arithmetic_names(text) else {
-            return self.add_evaluation(text);
-        };
-        names.iter().for_each(|name| self.values.add_evaluated(name));
-        if let Some(name) = names.iter().find(|name| assigns && self.is_risky_in_shell(name)) {
-            self.add_reason(RiskReason::new("risk-sets-variable").with_subject("variable", name));
-        }
-    }
-
-    /// Checks the values of the variables, after all commands of the line are known.
-    pub(super) fn check_values(&mut self) {
-        if let Some(name) = self.values.evaluated_text().map(str::to_owned) {
-            self.add_evaluation(&name);
-        }
-        if self.values.removes_unknown_files() {
-            self.add_reason(RiskReason::new("risk-unknown-removal"));
+        match assigned_names(text) {
+            None => self.add_evaluation(text),
+            Some(names) => {
+                if let Some(name) = names.into_iter().find(|name| self.is_risky_in_shell(name)) {
+                    let reason = RiskReason::new("risk-sets-variable");
+                    self.add_reason(reason.with_subject("variable", name));
+                }
+            }
         }
     }
 

@@ -169,9 +169,6 @@ const OPTIONS_OF_BUILTINS: &[&str] = &[
     "getopts a PATH -a",
     "wait -n -p PATH",
     "wait -npPATH",
-    "X='-n -p PATH'; wait $X",
-    "X='-n -p PATH'; wait \"$X\"",
-    "wait $1",
     "X=p; command \"-$Xv\" export CC=1",
     "declare -a HOME",
     "declare -A HOME",
@@ -283,58 +280,18 @@ fn variables_of_a_shell_with_an_unknown_environment_need_permission() {
 }
 
 #[test]
-fn text_is_not_evaluated_as_arithmetic() {
+fn arithmetic_that_assigns_a_variable_of_programs_needs_permission() {
     for line in [
-        "X=PATH=1; : $((X))",
-        "x=PATH=1; : $((x))",
-        "x='a[$(sudo ls)]'; : $((x + 1))",
-        ": $((x)); x=PATH=1",
-        "x=PATH=1; y=$x; : $((y))",
-        "x=PATH=1; y=\"$x\"; z=$y; echo \"$((z))\"",
-        "x=PATH=1; : $(( $x ))",
-        "x=PATH=1; : $(( ${x} ))",
-        "x=1; x+==1; : $((x))",
-        "x=PA; y=TH=1; : $(( $x$y ))",
-        "a1=PATH=1; b=1; : $(( a$b ))",
-        "X=PATH=1; [[ X -eq 1 ]]",
-        "X=PATH=1; [[ $X -eq 1 ]]",
-        "X=PATH=1; [[ \"$X\" -gt 1 ]]",
         "[[ PATH=1 -eq 1 ]]",
-        "X=PATH=1; let X",
         "declare -i N=PATH=1",
-        "declare -i N; N=PATH=1",
-        "X=PATH=1; declare -i N=$X",
-        ": ${x:X}; X=PATH=1",
-        "a[X]=1; X=PATH=1",
-        "a[$X]=1; X=PATH=1",
-        ": ${a[X]}; X=PATH=1",
-        "read x < f; : $((x))",
-        "read < f; : $((REPLY))",
-        "while read -r n; do t=$((t + n)); done < f",
-        "for i in PATH=1; do : $((i)); done",
-        "for i in $X; do : $((i)); done",
-        "f() { : $(($1)); }; f PATH=1",
-        ": $(( $(cat f) ))",
-        "x=$(cat f); : $((x))",
-        "wc() { cat f; }; x=$(wc -l < f); : $((x))",
-        "x=(1 PATH=1); : $((x))",
-        "printf -v x PATH=1; : $((x))",
-        "getopts a x; : $((x))",
-        "eval x=PATH=1; : $((x))",
-        "env x=PATH=1 bash -c ': $((x))'",
-        "x=PATH=1 bash -c ': $((x))'",
-        ": 'PATH=1'; : $((_))",
-        ": $((BASH_COMMAND))",
-        ": ${x:=PATH=1}; : $((x))",
-        "x='a[$(sudo ls)]'; echo ${!x}",
-        "x='a[$(sudo ls)]'; [[ -v $x ]]",
-        "x='a[$(sudo ls)]'; [ -v \"$x\" ]",
-        "builtin test -v 'a[$(sudo ls)]'",
         "[ -v 'a[PATH=1]' ]",
+        "builtin test -v 'a[$(sudo ls)]'",
         "declare -a 'A=($(sudo ls))'",
-        "declare -a B; declare B=\"($(cat f))\"",
-        "X='($(sudo ls))'; declare -a A=$X",
-        "X='($(sudo ls))'; a=(); declare a=$X",
+        ": $(( $X=1 ))",
+        ": $(( \"PA\"TH=1 ))",
+        ": $((a[PATH=1]))",
+        "echo ${a[INHERITED++]} ${x:--PATH}",
+        "let --PATH",
     ] {
         let is_one = |key: &str| has_reason(line, key);
         let is_found =
@@ -344,7 +301,7 @@ fn text_is_not_evaluated_as_arithmetic() {
 }
 
 #[test]
-fn numbers_are_evaluated_as_arithmetic() {
+fn other_arithmetic_needs_no_permission() {
     for line in [
         "i=0; i=$((i + 1)); echo $i",
         "COUNT=0; echo $((COUNT + 1))",
@@ -369,63 +326,18 @@ fn numbers_are_evaluated_as_arithmetic() {
         "[[ -v X ]] && echo set",
         "f() { local x=$1; local y=\"$2\"; echo \"$x$y\"; }; f a b",
         "echo $((INHERITED + 1))",
+        "total=0; while read -r n; do total=$((total + n)); done < f",
+        "add() { echo $(( $1 + $2 )); }; add 1 2",
+        "echo $(( $(cat f | head -1) * 2 )) $((arr[i] + 1))",
+        "git diff --numstat | while read -r a d f; do echo \"$f $((a+d))\"; done",
+        "declare -A count; while read -r w; do count[$w]=$((${count[$w]:-0}+1)); done < f",
     ] {
         assert_eq!(find(line).reasons, [], "{line}");
     }
 }
 
 #[test]
-fn commands_that_remove_files_with_unknown_names_need_permission() {
-    for line in [
-        "X='-rf /var/x'; rm $X",
-        "X=.; rm \"$X./$X./v\"",
-        "printf -v X %s ../../v; rm -rf build/$X",
-        "declare X=/outside; rm \"$X\"",
-        ": ${X:=/outside}; rm \"$X\"",
-        "read -r X < f; rm \"$X\"",
-        "read -r X < f; rm a $X",
-        "rm `cat f`",
-        "read -r X < f; mv \"$X\" a",
-        "read -r X < f; mv a b $X",
-        "read -r X < f; mv a b \"$X\"",
-        "read -r X < f; rmdir \"$X\"",
-        "read -r X < f; unlink \"$X\"",
-        "read -r X < f; timeout 5 rm \"$X\"",
-        "read -r X < f; command rm \"$X\"",
-        "f() { rm \"$1\"; }; f /outside",
-        "X=; rm \"$X/etc/x\"",
-        "rm -rf build/${X:-../..}",
-        "rm \"${X:-/outside}\"",
-        "rm \"build/${X/a/../..}\"",
-        "X=./v; rm \".$X\"",
-        "X=.; rm \"build/$X./$X./../v\"",
-        "X=.; rm \"build/$X./v\"",
-        "DIR=$(cat f); rm \"$DIR/a.o\"",
-        ": ../../x; rm \"$_\"",
-        "read -r X < f; rm -rf build/$X",
-        "read -r X < f; mv \"$f\" \"$X\"",
-        "while read -r f; do rm \"$f\"; done < list",
-        "for f; do rm \"$f\"; done",
-        "for f in $X; do rm \"$f\"; done",
-        "for f in *.o; do rm \"$f\"; done; f=$X",
-        "for f in *.o; do rm \"${f/a/..}\"; done",
-        "for f in .; do rm \"$f./v\"; done",
-        "for f in .; do rm \"$f.\"; done",
-        "for f in *.o; do rm $f; done",
-        "rm \"$PWD/../x\"",
-        "X=/outside; rm \"$X\"",
-        ": ${X:=\"/outside\"}; rm \"$X\"",
-        ": ${X:=~/docs}; rm \"$X\"",
-        "cd sub && f=../x; cd ..; rm \"$f\"",
-        "f=a; f+=$X; rm \"$f\"",
-        "f=/ou; f+=tside; rm \"$f\"",
-        "f=x bash -c 'rm \"$f\"'",
-        "f=(a); rm \"$f\"",
-    ] {
-        let is_one = |key: &str| has_reason(line, key);
-        let is_found = ["risk-unknown-removal", "risk-removes-vital"].into_iter().any(is_one);
-        assert!(is_found, "{line}: {:?}", find(line).reasons);
-    }
+fn files_with_variables_in_their_names_can_be_removed() {
     for line in [
         "rm *.o build/*.o {a,b}.o",
         "rm \"$X\" *.o && rm -rf build/$X && mv \"$f\" \"${f%.txt}.md\"",
@@ -438,6 +350,9 @@ fn commands_that_remove_files_with_unknown_names_need_permission() {
         "for f in *.txt; do mv \"$f\" \"${f/a/b}\"; done",
         "DIR=build; rm -f \"$DIR/a.o\" \"${DIR}/b/c.o\"; NAME=a; rm -f \"build/$NAME.o\"",
         "OUT=build/a.txt; rm -f \"$OUT\"; mv a \"$OUT\"",
+        "for i in 1 2 3; do rm -f \"out$i.txt\"; done",
+        "find . -name '*.txt' | while read -r f; do mv \"$f\" \"${f%.txt}.md\"; done",
+        "files=(a.txt b.txt); rm -f \"${files[@]}\"",
     ] {
         assert_eq!(find(line).reasons, [], "{line}");
     }

@@ -1,6 +1,6 @@
 //! Variables that a builtin sets or removes.
 
-use crate::parser::arithmetic::{AssignedValue, is_understood_name};
+use crate::parser::arithmetic::is_understood_name;
 use crate::parser::{ShellWord, is_assignment};
 use crate::risks::wrapped::wrapped_command;
 use crate::risks::{RiskFinder, program_name, tables};
@@ -21,7 +21,7 @@ impl RiskFinder<'_> {
                 self.variable_set_by_declare(&program, args, is_plain)
             }
             "exec" => option_that_removes_all(args),
-            "for" | "select" => self.variable_set_by_loop(args),
+            "for" | "select" => args.first().and_then(|name| self.risky_name(&name.text)),
             "getopts" => self.variable_set_by_getopts(args),
             "let" => {
                 args.iter().for_each(|word| self.check_arithmetic(&word.text));
@@ -37,21 +37,10 @@ impl RiskFinder<'_> {
             },
             "wait" => match BuiltinArgs::parse(args, "fn", "p") {
                 Ok(parsed) => parsed.values_of('p').find_map(|name| self.risky_name(name)),
-                Err(word) if word.text.starts_with('-') => Some(&word.text),
-                Err(_) => {
-                    args.iter().find(|word| !self.values.add_process(word)).map(|it| &*it.text)
-                }
+                Err(word) => word.text.starts_with('-').then_some(&*word.text),
             },
             _ => None,
         }
-    }
-
-    fn variable_set_by_loop<'w>(&mut self, args: &'w [ShellWord]) -> Option<&'w str> {
-        let variable = args.first()?;
-        let is_in = args.get(1).is_some_and(|word| word.text == "in");
-        let words = args.get(2..).filter(|_| is_in).unwrap_or_default();
-        self.values.add_loop(&variable.text, words);
-        self.risky_name(&variable.text)
     }
 
     fn variable_set_by_getopts<'w>(&mut self, args: &'w [ShellWord]) -> Option<&'w str> {
@@ -61,9 +50,6 @@ impl RiskFinder<'_> {
             return Some(&letters.text);
         }
         let variable = operands.get(1)?;
-        for name in [&*variable.text, "OPTARG"] {
-            self.values.add_value(name, &AssignedValue::Text);
-        }
         self.risky_name(&variable.text)
     }
 
@@ -79,9 +65,7 @@ impl RiskFinder<'_> {
                 return (!is_format).then_some(&word.text);
             }
         };
-        let names: Vec<_> = parsed.values_of('v').collect();
-        names.iter().for_each(|name| self.values.add_value(name, &AssignedValue::Text));
-        names.into_iter().find_map(|name| self.risky_name(name))
+        parsed.values_of('v').find_map(|name| self.risky_name(name))
     }
 
     fn variable_set_by_read<'w>(&mut self, args: &'w [ShellWord]) -> Option<&'w str> {
@@ -89,10 +73,7 @@ impl RiskFinder<'_> {
             Ok(parsed) => parsed,
             Err(word) => return Some(&word.text),
         };
-        parsed.values_of('a').for_each(|name| self.values.add_array(name));
-        let names: Vec<_> = parsed.values_of('a').chain(parsed.operand_texts()).collect();
-        names.iter().for_each(|name| self.values.add_value(name, &AssignedValue::Text));
-        names.into_iter().find_map(|name| self.risky_name(name))
+        parsed.values_of('a').chain(parsed.operand_texts()).find_map(|name| self.risky_name(name))
     }
 
     /// Returns a variable that a builtin such as `declare` sets or exports, or an option with which
@@ -123,10 +104,7 @@ impl RiskFinder<'_> {
         for word in operands {
             let name = word.text.split('=').next().unwrap_or_default();
             if has(&['i']) {
-                self.values.add_evaluated(name);
-            }
-            if has(&['a', 'A']) {
-                self.values.add_array(name);
+                self.check_arithmetic(word.text.split_once('=').map_or("", |(_, value)| value));
             }
             let is_risky = match word.text.contains('=') {
                 true => self.is_risky_declaration(word, exports, is_plain),
@@ -142,10 +120,6 @@ impl RiskFinder<'_> {
     /// behaviour of programs or of the shell.
     fn is_risky_declaration(&mut self, word: &ShellWord, exports: bool, is_plain: bool) -> bool {
         let (name, value) = word.text.split_once('=').unwrap_or_default();
-        self.values.add_value(name, &AssignedValue::after_equals_sign(word));
-        if word.expands {
-            self.values.add_unknown_declared(name);
-        }
         // The shell evaluates such a value as the elements of an array.
         if value.starts_with('(') {
             self.add_evaluation(&word.text);

@@ -1,7 +1,6 @@
 //! Variables that the program `env` sets or removes.
 
 use crate::parser::ShellWord;
-use crate::parser::arithmetic::AssignedValue;
 use crate::risks::wrapped::wrapped_command;
 use crate::risks::{RiskFinder, tables};
 
@@ -16,7 +15,6 @@ impl RiskFinder<'_> {
             let found = if let Some((name, _)) = word.text.split_once('=')
                 && !name.starts_with('-')
             {
-                self.values.add_value(name, &AssignedValue::after_equals_sign(word));
                 let is_split = word.may_split.then_some(&*word.text);
                 tables::risky_variable_in_assignment(word).or(is_split)
             } else if let Some(option) = word.text.strip_prefix('-') {
