@@ -10,6 +10,7 @@
 //! would parse a model's text in the process that protects the user's files.
 
 pub(crate) mod arithmetic;
+mod conditions;
 mod redirects;
 mod words;
 
@@ -74,10 +75,23 @@ pub(crate) struct SimpleCommand {
     pub(crate) writes: Vec<ShellWord>,
     /// The files from which the command reads.
     pub(crate) reads: Vec<ShellWord>,
-    /// The texts of `<<` and `<<<` that the command reads.
+    /// The texts of `<<` and `<<<`.
     pub(crate) input: Option<ShellWord>,
+    pub(crate) input_origin: InputOrigin,
     /// Whether the next command runs only if this command succeeds.
     pub(crate) is_before_and: bool,
+}
+
+/// The origin of the standard input of a command.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum InputOrigin {
+    /// The line does not redirect the input.
+    #[default]
+    Inherited,
+    /// The input is a single text of `<<` or `<<<`.
+    Text,
+    /// The input may be a file, or one of several texts.
+    Unclear,
 }
 
 impl SimpleCommand {
@@ -175,7 +189,7 @@ impl<'a> ShellParser<'a> {
                     self.end_command_and_chain()?;
                     self.parse_heredoc_bodies()?;
                 }
-                Some('&') if self.rest.starts_with("&>") => self.parse_redirect()?,
+                Some('&') if self.rest.starts_with("&>") => self.parse_redirect("")?,
                 Some(letter @ (';' | '&' | '|')) => self.parse_operator(letter)?,
                 Some('(') => self.parse_subshell_or_function()?,
                 Some(')') if closer == Some(')') => {
@@ -183,7 +197,7 @@ impl<'a> ShellParser<'a> {
                     return self.end_command_and_chain();
                 }
                 Some(')') => return Err(ParseFailure::Unclear),
-                Some('<' | '>') if !self.is_process_substitution() => self.parse_redirect()?,
+                Some('<' | '>') if !self.is_process_substitution() => self.parse_redirect("")?,
                 Some('#') => self.rest = self.rest.find('\n').map_or("", |at| &self.rest[at..]),
                 Some(_) => self.parse_command_word()?,
             }
@@ -312,14 +326,18 @@ impl<'a> ShellParser<'a> {
         let source = &before[..before.len() - self.rest.len()];
         let is_number = source.bytes().all(|byte| byte.is_ascii_digit());
         if is_number && self.rest.starts_with(['<', '>']) {
-            return Ok(());
+            return self.parse_redirect(source);
         }
         if self.has_combined_redirect {
             return Err(ParseFailure::Unclear);
         }
         let descriptor = source.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
         if let Some(variable) = descriptor.filter(|_| self.rest.starts_with(['<', '>'])) {
-            // Bash assigns the number of the descriptor.
+            // Bash assigns the number of the descriptor. Other shells pass the word to the program.
+            let is_exec = self.current.words.first().is_some_and(|word| word.text == "exec");
+            if self.rest.starts_with('<') && !is_exec {
+                return Err(ParseFailure::Unclear);
+            }
             let (name, subscript) = variable.split_once('[').unwrap_or((variable, ""));
             if is_name(name) {
                 self.add_arithmetic(subscript.trim_end_matches(']'));
@@ -406,92 +424,23 @@ impl<'a> ShellParser<'a> {
         if is_word { Ok(()) } else { Err(ParseFailure::Unclear) }
     }
 
-    fn parse_array(&mut self) -> Result<(), ParseFailure> {
-        loop {
-            self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
-            if self.eat(")") {
-                // A word directly after the parenthesis would belong to the array, and would not be
-                // a command.
-                let is_over = self.peek().is_none_or(|next| " \t\n;&|)".contains(next));
-                return if is_over { Ok(()) } else { Err(ParseFailure::Unclear) };
-            }
-            // In an array, shells parse comments and subscripts by special rules.
-            if self.rest.starts_with(['#', '[']) {
-                return Err(ParseFailure::Unclear);
-            }
-            let element = self.parse_nonempty_word()?;
-            self.current.array_elements.push(element);
-        }
-    }
-
-    /// Parses the rest of a condition `[[ … ]]`. In a condition, `<`, `(` and similar characters do
-    /// not separate commands. A plain `sh` has no `[[` and could parse these characters as
-    /// operators; in this case, the result is [`ParseFailure::Unclear`].
-    fn parse_condition(&mut self) -> Result<(), ParseFailure> {
-        let mut open = 0;
-        // A plain `sh` finds no program `[[`, so it skips the text after `&&`, unless the commands
-        // before the `&&` may succeed in another way.
-        let (mut is_skipped, mut may_succeed) = (false, self.is_success_unclear);
-        let mut words = Vec::new();
-        loop {
-            self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
-            let is_or = self.eat("||");
-            if is_or && self.rest.trim_start().starts_with(can_start_program_name) {
-                return Err(ParseFailure::Unclear);
-            }
-            let is_and = !is_or && self.eat("&&");
-            if is_and && may_succeed {
-                return Err(ParseFailure::Unclear);
-            }
-            may_succeed |= is_or;
-            is_skipped = is_and || is_skipped && !is_or;
-            let is_operator = is_or || is_and;
-            match self.peek() {
-                _ if is_operator => {}
-                None | Some(';' | '#') => return Err(ParseFailure::Unclear),
-                Some('&' | '|') if open == 0 => return Err(ParseFailure::Unclear),
-                Some('<' | '>') if !is_skipped && !self.is_process_substitution() => {
-                    return Err(ParseFailure::Unclear);
-                }
-                Some(letter @ ('(' | ')' | '<' | '>' | '&' | '|'))
-                    if !self.is_process_substitution() =>
-                {
-                    open += i32::from(letter == '(') - i32::from(letter == ')');
-                    self.bump();
-                }
-                Some(_) => {
-                    let before = self.rest;
-                    let word = self.parse_word()?;
-                    let source = &before[..before.len() - self.rest.len()];
-                    // Inside parentheses in a condition, shells find the end of `${…}` by special
-                    // rules. The operators `-v` and `-eq` use a word as the name of an array
-                    // element.
-                    if open > 0 && source.contains("${") || word.has_expanding_subscript() {
-                        return Err(ParseFailure::Unclear);
-                    }
-                    if word.text == "]]" && !word.is_quoted {
-                        self.add_condition_effects(&words)?;
-                        return if open == 0 { Ok(()) } else { Err(ParseFailure::Unclear) };
-                    }
-                    words.push(source);
-                }
-            }
-        }
-    }
-
     fn parse_nonempty_word(&mut self) -> Result<ShellWord, ParseFailure> {
         let before = self.rest.len();
         let word = self.parse_word()?;
         if self.rest.len() < before { Ok(word) } else { Err(ParseFailure::Unclear) }
     }
 
-    /// Skips blanks and line continuations.
+    /// Skips blanks and line continuations. A continuation that may join two characters of an
+    /// operator is not skipped; such a line is unclear, because no word begins with a continuation.
     fn skip_blanks(&mut self) {
         loop {
+            let before = self.rest.len();
             self.rest = self.rest.trim_start_matches([' ', '\t']);
-            if !self.eat("\\\n") {
-                return;
-            }
+            let is_after_blank = self.rest.len() < before;
+            let next = self.rest.strip_prefix("\\\n");
+            let joins = |next: &&str| !is_after_blank && next.starts_with(JOINABLE);
+            let Some(next) = next.filter(|next| !joins(next)) else { return };
+            self.rest = next;
         }
     }
 
@@ -522,6 +471,9 @@ impl<'a> ShellParser<'a> {
     }
 }
 
+/// The second and later characters of operators.
+const JOINABLE: [char; 8] = ['&', '|', ';', '<', '>', '(', ')', '-'];
+
 /// Returns whether the source of a word assigns a variable: `A=1`, `A+=1`, `A[0]=1`.
 pub(crate) fn is_assignment(source: &str) -> bool {
     let Some((name, _)) = source.split_once('=') else { return false };
@@ -530,11 +482,6 @@ pub(crate) fn is_assignment(source: &str) -> bool {
     let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
     name.starts_with(|letter| is_part(letter) && !letter.is_ascii_digit())
         && name.chars().all(is_part)
-}
-
-/// Returns whether a word that begins with this letter can be the literal name of a program.
-fn can_start_program_name(letter: char) -> bool {
-    !matches!(letter, '-' | '!' | '$' | '"' | '(')
 }
 
 /// Returns whether the first word of a command is a name with an unclear subscript. A subscript is

@@ -27,7 +27,7 @@ pub use self::patterns::{NamePattern, PathPattern};
 pub use self::reason::RiskReason;
 use self::removal::{FindChange, RemovalExtent};
 use crate::limits::{MAX_COMMAND_PATHS, MAX_NESTED_TEXTS};
-use crate::parser::{self, LinePart, ShellWord, SimpleCommand};
+use crate::parser::{self, InputOrigin, LinePart, ShellWord, SimpleCommand};
 use crate::programs::{is_interpreter, is_shell, reads_operand_files};
 
 /// The place where a line would run.
@@ -372,7 +372,7 @@ impl<'a> RiskFinder<'a> {
             }
             _ if is_interpreter(name)
                 && reads_program_from_stdin(&words[..words.len() - appended])
-                && command.input.is_none() =>
+                && command.input_origin != InputOrigin::Text =>
             {
                 self.add_reason(RiskReason::new("risk-runs-input").with_subject("name", name));
             }

@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use super::{LinePart, ParseFailure, ShellParser, ShellWord};
+use super::{InputOrigin, LinePart, ParseFailure, ShellParser, ShellWord};
 
 /// A heredoc, whose body begins on the next line.
 pub(super) struct Heredoc {
@@ -15,7 +15,8 @@ pub(super) struct Heredoc {
 }
 
 impl ShellParser<'_> {
-    pub(super) fn parse_redirect(&mut self) -> Result<(), ParseFailure> {
+    /// Parses a redirection. `descriptor` is the number before its operator.
+    pub(super) fn parse_redirect(&mut self, descriptor: &str) -> Result<(), ParseFailure> {
         const OPERATORS: &[&str] =
             &["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", ">", "<"];
         let Some(operator) = OPERATORS.iter().find(|operator| self.eat(operator)) else {
@@ -59,7 +60,22 @@ impl ShellParser<'_> {
             _ => self.current.writes.push(target),
         }
         self.has_combined_redirect |= is_combined;
+        self.set_input_origin(operator, descriptor);
         Ok(())
+    }
+
+    fn set_input_origin(&mut self, operator: &str, descriptor: &str) {
+        let is_input_descriptor = descriptor.bytes().all(|digit| digit == b'0');
+        let origin = &mut self.current.input_origin;
+        match operator {
+            "<<" | "<<-" | "<<<" if is_input_descriptor && *origin == InputOrigin::Inherited => {
+                *origin = InputOrigin::Text;
+            }
+            _ if operator.starts_with('<') || is_input_descriptor && !descriptor.is_empty() => {
+                *origin = InputOrigin::Unclear;
+            }
+            _ => {}
+        }
     }
 
     pub(super) fn parse_heredoc_bodies(&mut self) -> Result<(), ParseFailure> {

@@ -49,6 +49,8 @@ fn a_line_is_split_into_the_commands_that_run() {
         ("a; b && c || d | e |& f & g\nh", &["a", "b", "c", "d", "e", "f", "g", "h"]),
         ("a 'b;c' \"d|e\" f\\;g", &["a b;c d|e f;g"]),
         ("a \\\n b", &["a b"]),
+        ("a\\\n b; if c\\\n ;then\\\n d; fi", &["a b", "c", "d"]),
+        ("a &&\\\nb | \\\n c", &["a", "b", "c"]),
         ("a # b; c\nd", &["a", "d"]),
         ("a b#c", &["a b#c"]),
         ("(a; b) && { c; }", &["a", "b", "c"]),
@@ -56,7 +58,7 @@ fn a_line_is_split_into_the_commands_that_run() {
         ("while ! a; do b; done; until c; do d; done", &["a", "b", "c", "d"]),
         ("for x in a b; do c $x; done", &["for x in a b", "c ?$x"]),
         ("a() { b; }; function c { d; }; function e() ( f )", &["b", "d", "f"]),
-        ("[[ -f a && b > c && ( d < e ) ]] && f", &["f"]),
+        ("[[ -f a && b == c && ( d != e ) ]] && f", &["f"]),
         ("[ -f a ] && b", &["[ -f a ]", "b"]),
         ("for x do a; done; for x { b; }", &["for x", "a", "for x", "b"]),
         ("select x in a; do b; done", &["select x in a", "b"]),
@@ -227,6 +229,9 @@ fn unclear_lines_are_rejected() {
         "a $'\\x62'",
         "a $'b\\'c'",
         "a b\\\nc",
+        "a |\\\n| b",
+        "a <<\\\n-E\nE\n-E",
+        "a <<E && [[ b\nE\n]]",
         "a $\\\n(b)",
         "a \"${b:-$\\\n(c)}\"",
         "a ${b:-<\\\n(c)}",
@@ -254,6 +259,7 @@ fn lines_that_a_plain_shell_splits_in_another_way_are_rejected() {
     for line in [
         "[[ a > b ]]",
         "[[ a < b ]]",
+        "[[ a && b > c ]]",
         "[[ a && b || -c > d ]]",
         "! [[ a && b > c ]]",
         "! [[ a && b ]]",
@@ -415,7 +421,7 @@ const LETTERS: &[&str] = &[
     "x", "y", "1", " ", " ", " ", " x ", "; ", "&", "&&", "|", "||", "\n", ">", " 2>y", "&1", "'",
     "\"", "=", "~", "{", "}", "{ x;}", "*", "$y", "$", "${y:-", "$(", ")", "(", "`", "\"$(x)\"",
     "<(", "\\", "#", "!", "[", "<", "<<E\n", "\nE\n", "<<'E'\n", "<<<", "$'", "if ", ";then ",
-    ";fi", "[[ ", " ]]", "a=", "a=(", "$((1", "))", "{x,y}", "@", "\t",
+    "\\\n ", ";fi", "[[ ", " ]]", "a=", "a=(", "$((1", "))", "{x,y}", "@", "\t",
 ];
 
 /// Forms that can hide a command from a parser whose rules differ from the rules of the shell. Each
@@ -476,6 +482,8 @@ const FORMS: &[(&str, &str)] = &[
     ("eval -- '", "'"),
     ("cat <<E\n", "\nE\n"),
     ("x <<E && x\n", "\nE\n"),
+    ("x <<E\\\n \n", "\nE\n"),
+    ("x <<E && [[ x\nE\n]]\n", "\nE\n"),
     ("x <<'E'\n", "\nE\n"),
     ("x <<\\E | x\n", "\nE\n"),
     ("x <<-E\n\t", "\n\tE\n"),
@@ -501,10 +509,10 @@ const FORMS: &[(&str, &str)] = &[
 #[cfg(target_os = "linux")]
 const WITHIN: &[&str] = &[
     "x ", "x y; ", "x; ", "y", " # ", "#'\n", " #\"\n", " #`\n", "# ]=1 ", "' ", "\" ", "\\'",
-    "\\\"", "\\\n", "\\\\\n", " < y ", " > y ", " && x ", " || x ", " | x ", " & ", "$(x)", "`x`",
-    "<(x)", ") ", "( ", "1", "\n", "$y", "$", "{", "}", "']]' ", "]] ", "esac ", "in ", "do ",
-    "done; ", " [x]=", "[", "$\\\n(x)", "@\\\nP", "!", ";; ", "\nE\n", "; x y\n", "'$(x)'", "=",
-    "~", "-a ", "\nx y",
+    "\\\"", "\\\n", "\\\n ", "\\\\\n", " < y ", " > y ", " && x ", " || x ", " | x ", " & ",
+    "$(x)", "`x`", "<(x)", ") ", "( ", "1", "\n", "$y", "$", "{", "}", "']]' ", "]] ", "esac ",
+    "in ", "do ", "done; ", " [x]=", "[", "$\\\n(x)", "@\\\nP", "!", ";; ", "\nE\n", "; x y\n",
+    "'$(x)'", "=", "~", "-a ", "\nx y",
 ];
 
 #[cfg(target_os = "linux")]

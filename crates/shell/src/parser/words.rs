@@ -15,11 +15,14 @@ impl ShellParser<'_> {
                 }
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
                 '\\' => {
+                    let after = self.rest.strip_prefix("\\\n");
+                    if after.is_some_and(|after| after.starts_with([' ', '\t', '\n'])) {
+                        break;
+                    }
                     self.bump();
                     match self.next().ok_or(ParseFailure::Unclear)? {
                         // The line continuation joins two texts. Together, they may be a keyword,
                         // an operator or a `$(`.
-                        '\n' if self.rest.starts_with([' ', '\t', '\n']) => {}
                         '\n' => return Err(ParseFailure::Unclear),
                         letter => word.text.push(letter),
                     }
@@ -86,7 +89,9 @@ impl ShellParser<'_> {
                             return Err(ParseFailure::Unclear);
                         }
                         Some('\n') | None => {}
-                        Some(letter @ ('$' | '`' | '"' | '\\')) => word.text.push(letter),
+                        Some(letter @ ('$' | '`' | '\\')) => word.text.push(letter),
+                        // In a heredoc, the backslash before a quote stays.
+                        Some('"') if closer.is_some() => word.text.push('"'),
                         Some(letter) => word.text.extend(['\\', letter]),
                     }
                 }

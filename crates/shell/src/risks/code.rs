@@ -2,7 +2,7 @@
 
 use super::wrapped::wrapped_command;
 use super::{ProgramArgs, RiskFinder, RiskReason, program_name, tables, word_texts};
-use crate::parser::{ShellWord, SimpleCommand};
+use crate::parser::{InputOrigin, ShellWord, SimpleCommand};
 
 impl RiskFinder<'_> {
     /// Checks the commands that a shell would run.
@@ -84,7 +84,7 @@ impl RiskFinder<'_> {
     /// Checks the commands that a shell reads from standard input.
     fn check_shell_input(&mut self, command: &SimpleCommand, depth: usize) {
         match &command.input {
-            Some(text) if command.reads.is_empty() => {
+            Some(text) if command.input_origin == InputOrigin::Text => {
                 self.check_subshell_code(std::slice::from_ref(text), depth);
             }
             _ => self.add_reason(RiskReason::new("risk-shell-input")),

@@ -1,0 +1,63 @@
+//! Tests for lines in which the syntax of a shell hides an effect.
+
+use super::find;
+use pretty_assertions::assert_ne;
+
+/// Hidden commands, and files that a plain shell opens.
+const HIDDEN_COMMANDS: &[&str] = &[
+    // A line continuation directly after a word.
+    "if true; then\\\n sudo ls; fi",
+    "while true; do\\\n sudo ls; done",
+    "while\\\n sudo ls; do :; done",
+    "!\\\n sudo ls",
+    "{\\\n sudo ls; }",
+    "cat <<E\\\n \n$(sudo ls)\nE",
+    "cat <<\\\n-E\nE\nsudo ls\n-E",
+    "cd build && false |\\\n| rm -rf *",
+    "ls &\\\n> /dev/null a b",
+    "(\\\n( a[PATH=1] ))",
+    "[[ PATH=1 \\\n -eq 1 ]]",
+    "[[ -v\\\n a[GIT_CONFIG_COUNT=0] ]]",
+    "[[ 1 -eq\\\n GIT_CONFIG_COUNT=0 ]]",
+    // A heredoc keeps the backslash before a quote.
+    "bash <<E\necho \\\"; sudo ls; echo \\\"\nE",
+    // The body of a heredoc begins inside a condition or an array.
+    "cat <<E && [[ -n x\nE\n]]\nsudo ls\nE",
+    "cat <<E; a=(x\nE\n)\nsudo ls\nE",
+    // A plain shell opens these files.
+    "[[ x && a > keep2 ]]",
+    "[[ x && a < keep2 ]]",
+    "[[ x && a << E ]]\n: '\nE\nsudo ls #'",
+    "builtin jobs -lx sudo ls",
+];
+
+/// Texts that a shell or another interpreter reads from another input than it seems.
+const INPUTS: &[&str] = &[
+    "bash <<'A' <<'B'\n: '\nA\nsudo ls #'\nB",
+    "echo sudo ls | sh 3<<'A'\nls\nA",
+    "echo sudo ls | bash 3<<<x",
+    "echo sudo ls | bash {x}<<<x",
+    "exec 3< evil.sh; sh <<'A' <&3\ntrue\nA",
+    "exec 3< evil.sh; sh <<'A' 0>&3\ntrue\nA",
+    "sh <<'A' <> evil.sh\ntrue\nA",
+    "echo x | python3 3<<'A'\npass\nA",
+    "python3 <<'A' <<'B'\npass\nA\npass\nB",
+];
+
+/// Variables that are assigned.
+const VARIABLES: &[&str] =
+    &["[[ -n == && -v a[GIT_CONFIG_COUNT=0] ]]", "[[ ( -n == ) && -v a[GIT_CONFIG_COUNT=0] ]]"];
+
+/// Removals in another folder than it seems, and folders that options hide.
+const FOLDERS: &[&str] =
+    &["cd() { :; }; cd build && rm -rf *", "function pushd { :; }; pushd build && rm -rf *"];
+
+/// Names of functions that other checks understand.
+const FUNCTIONS: &[&str] = &["read() { :; }; PATH=x read a"];
+
+#[test]
+fn lines_that_hide_an_effect_need_permission() {
+    for line in [HIDDEN_COMMANDS, INPUTS, VARIABLES, FOLDERS, FUNCTIONS].concat() {
+        assert_ne!(find(line).reasons, [], "{line}");
+    }
+}
