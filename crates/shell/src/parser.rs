@@ -56,8 +56,10 @@ pub(crate) enum LinePart {
     SubshellEnd,
     /// End of a chain of commands that are joined by `&&`.
     ChainEnd,
-    /// Start of a loop or a function, whose commands may run several times.
-    MayRepeat,
+    /// Start of a loop, whose commands may run several times.
+    LoopStart,
+    /// Start of a function with this name. Its commands may run several times, and later.
+    FunctionStart(String),
     /// A text that the shell evaluates as arithmetic.
     Arithmetic(String),
 }
@@ -306,17 +308,15 @@ impl<'a> ShellParser<'a> {
             return self.parse_nested_commands();
         }
         self.skip_blanks();
-        let name = self.current.words.first().map(|word| &*word.text).unwrap_or_default();
-        // Assignments before `read` are known to affect no program.
-        if name == "read" {
-            return Err(ParseFailure::Unclear);
-        }
-        let is_function = self.current.words.len() == 1 && self.eat(")");
         // The text after `()` is the body of the function. The body is parsed like commands that
         // run at this point.
-        self.current = SimpleCommand::default();
-        self.parts.push(LinePart::MayRepeat);
-        if is_function { Ok(()) } else { Err(ParseFailure::Unclear) }
+        match &*take(&mut self.current).words {
+            [name] if self.eat(")") => {
+                self.parts.push(LinePart::FunctionStart(name.text.clone()));
+                Ok(())
+            }
+            _ => Err(ParseFailure::Unclear),
+        }
     }
 
     /// Parses the first word or a later word of a command.
@@ -385,25 +385,22 @@ impl<'a> ShellParser<'a> {
             }
             "time" => self.parse_time_option(),
             "while" | "until" => {
-                self.parts.push(LinePart::MayRepeat);
+                self.parts.push(LinePart::LoopStart);
                 Ok(())
             }
             "case" | "esac" | "coproc" => Err(ParseFailure::Unclear),
             "function" => {
                 self.skip_blanks();
                 let name = self.parse_word()?;
-                if name.text == "read" {
-                    return Err(ParseFailure::Unclear);
-                }
                 self.skip_blanks();
                 self.eat("()");
-                self.parts.push(LinePart::MayRepeat);
+                self.parts.push(LinePart::FunctionStart(name.text));
                 Ok(())
             }
             "[[" => self.parse_condition(),
             _ => {
                 if matches!(source, "for" | "select") {
-                    self.parts.push(LinePart::MayRepeat);
+                    self.parts.push(LinePart::LoopStart);
                 }
                 self.current.words.push(word);
                 Ok(())

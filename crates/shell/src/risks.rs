@@ -8,6 +8,7 @@ mod named_files;
 mod patterns;
 mod reading;
 mod reason;
+mod redefinitions;
 mod removal;
 pub(crate) mod tables;
 mod variables;
@@ -171,10 +172,12 @@ impl<'a> RiskFinder<'a> {
                     before.into_iter().for_each(|before| self.folders = before);
                 }
                 LinePart::ChainEnd => self.folders.merge_failed_cd_folders(),
-                LinePart::MayRepeat if changes_folder(&parts[at..]) => {
-                    self.folders.add_unknown_folder();
+                LinePart::LoopStart | LinePart::FunctionStart(_) => {
+                    if changes_folder(&parts[at..]) {
+                        self.folders.add_unknown_folder();
+                    }
+                    self.check_function_name(part);
                 }
-                LinePart::MayRepeat => {}
                 LinePart::Arithmetic(text) => self.check_arithmetic(text),
             }
         }
@@ -273,20 +276,6 @@ impl<'a> RiskFinder<'a> {
                 self.add_reason(RiskReason::new("risk-unknown-removal"));
             }
             self.check_program(&wrapped, args, command, depth);
-        }
-    }
-
-    /// Checks whether a builtin redefines other commands or runs a script.
-    fn check_redefining_builtin(&mut self, words: &[ShellWord]) {
-        let Some(at) = variables::builtin_position(words) else { return };
-        let name = &*words[at].text;
-        self.runs_script |= matches!(name, "." | "source");
-        // The option `-p` of `hash` sets the file of a command.
-        let sets_file = |word: &ShellWord| word.expands || word.text.starts_with('-');
-        let redefines = name == "hash"
-            && words[at + 1..].iter().any(|word| sets_file(word) && word.text != "-r");
-        if redefines || tables::ALIASING_BUILTINS.contains(&name) {
-            self.add_reason(RiskReason::new("risk-aliases").with_subject("name", name));
         }
     }
 

@@ -301,6 +301,7 @@ risk-unknown-target = wohin er { $path } schreibt, weiß man erst, wenn er läuf
 risk-sets-variable = er setzt { $variable }, was ändern kann, was Programme tun
 risk-evaluates = { $word } kann ausführen, was darin steht
 risk-aliases = { $name } lässt die Shell etwas anderes ausführen
+risk-redefines = er definiert eine Funktion { $name }, die einen Befehl dieses Namens ersetzt
 risk-other-user = { $name } führt etwas als anderer Benutzer aus
 risk-overwrites = { $name } überschreibt Dateien oder Platten endgültig
 risk-overwrites-device = dd überschreibt ein Gerät

@@ -301,6 +301,7 @@ risk-unknown-target = the target of its output, { $path }, is known only when it
 risk-sets-variable = it sets { $variable }, which may change what programs do
 risk-evaluates = { $word } may run commands that it contains
 risk-aliases = { $name } changes the commands that the shell runs
+risk-redefines = it defines a function { $name }, which replaces a command of this name
 risk-other-user = { $name } runs a command as another user
 risk-overwrites = { $name } overwrites files or disks permanently
 risk-overwrites-device = dd overwrites a device

@@ -121,7 +121,8 @@ fn subshells_and_chain_ends_are_marked() {
         LinePart::SubshellStart => "(".to_owned(),
         LinePart::SubshellEnd => ")".to_owned(),
         LinePart::ChainEnd => ";".to_owned(),
-        LinePart::MayRepeat => "@".to_owned(),
+        LinePart::LoopStart => "@".to_owned(),
+        LinePart::FunctionStart(name) => format!("@{name}"),
         LinePart::Arithmetic(text) => format!("#{text}"),
     };
     for (line, expected) in [
@@ -138,7 +139,7 @@ fn subshells_and_chain_ends_are_marked() {
         ("a $(b) `c` <(d)", "(, b, ), (, c, ), (, d, ), a ?$ ?` ?<()"),
         (
             "while a; do b; done; f() { c; }; for d in e; do f; done",
-            "@, a, b, @, c, @, for d in e, f",
+            "@, a, b, @f, c, @, for d in e, f",
         ),
     ] {
         let parts: Vec<String> =

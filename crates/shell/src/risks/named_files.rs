@@ -73,7 +73,7 @@ fn has_variable_or_substitution(word: &ShellWord) -> bool {
 }
 
 /// Returns whether a command neither changes nor runs the files that it names.
-fn is_harmless_builtin(name: &str) -> bool {
+pub(super) fn is_harmless_builtin(name: &str) -> bool {
     matches!(
         name,
         ":" | "break"

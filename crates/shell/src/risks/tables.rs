@@ -153,6 +153,8 @@ const SHELL_VARIABLES: &[&str] = &[
     "SHELLOPTS",
     "SHLVL",
     "SRANDOM",
+    "TEXTDOMAIN",
+    "TEXTDOMAINDIR",
     "TIMEFMT",
     "TIMEFORMAT",
     "TMOUT",

@@ -28,7 +28,12 @@ const HIDDEN_COMMANDS: &[&str] = &[
     "[[ x && a > keep2 ]]",
     "[[ x && a < keep2 ]]",
     "[[ x && a << E ]]\n: '\nE\nsudo ls #'",
+    "jobs -x sudo ls",
+    "jobs -x export GIT_CONFIG_COUNT=0",
+    "jobs {-x,sudo,ls}",
     "builtin jobs -lx sudo ls",
+    "LC_ALL=C.UTF-8; TEXTDOMAINDIR=./tr; echo $\"foo\"",
+    "LC_ALL=C.UTF-8; TEXTDOMAIN=x; echo $\"foo\"",
 ];
 
 /// Texts that a shell or another interpreter reads from another input than it seems.
@@ -49,11 +54,25 @@ const VARIABLES: &[&str] =
     &["[[ -n == && -v a[GIT_CONFIG_COUNT=0] ]]", "[[ ( -n == ) && -v a[GIT_CONFIG_COUNT=0] ]]"];
 
 /// Removals in another folder than it seems, and folders that options hide.
-const FOLDERS: &[&str] =
-    &["cd() { :; }; cd build && rm -rf *", "function pushd { :; }; pushd build && rm -rf *"];
+const FOLDERS: &[&str] = &[
+    "eval 'cd() { :; }'; cd build && rm -rf *",
+    "cd() { :; }; cd build && rm -rf *",
+    "function pushd { :; }; pushd build && rm -rf *",
+];
 
 /// Names of functions that other checks understand.
-const FUNCTIONS: &[&str] = &["read() { :; }; PATH=x read a"];
+const FUNCTIONS: &[&str] = &[
+    "cat() { cp evil \"$1\"; }; cat .git/hooks/x",
+    "function cat { cp evil \"$1\"; }; cat .git/hooks/x",
+    "echo() { cp evil \"$1\"; }; echo .git/hooks/x",
+    "ECHO() { cp evil \"$1\"; }; ECHO .git/hooks/x",
+    "'printf'() { cp evil \"$1\"; }; printf .git/hooks/x",
+    "/bin/cat() { cp evil \"$1\"; }; /bin/cat .git/hooks/x",
+    "timeout() { cp evil \"$3\"; }; timeout 5 cat .git/hooks/x",
+    "test() { cp evil \"$2\"; }; test -f .git/hooks/x",
+    "read() { :; }; PATH=x read a",
+    "set() { :; }",
+];
 
 #[test]
 fn lines_that_hide_an_effect_need_permission() {
