@@ -15,6 +15,7 @@ mod redirects;
 mod words;
 
 use std::mem::take;
+use std::ops::Range;
 
 use self::arithmetic::is_name;
 use self::redirects::Heredoc;
@@ -34,6 +35,9 @@ pub(crate) struct ShellWord {
     pub(crate) may_split: bool,
     /// The word as it is written in the line. The source of an array is `A=()`.
     pub(crate) source: String,
+    /// The default values of expansions, e.g. `a` of `${X:-a}`, with the places of the expansions
+    /// in `text`.
+    pub(crate) defaults: Vec<(Range<usize>, String)>,
 }
 
 impl ShellWord {
@@ -43,6 +47,19 @@ impl ShellWord {
     pub(crate) fn has_expanding_subscript(&self) -> bool {
         let subscript = self.text.split_once('[').map(|(_, subscript)| subscript);
         subscript.is_some_and(|it| ["$(", "${", "`"].iter().any(|mark| it.contains(mark)))
+    }
+
+    /// Returns the text in which each expansion with a default value is replaced by this value.
+    /// Returns `None` if there is no such expansion.
+    pub(crate) fn text_with_defaults(&self) -> Option<String> {
+        let (mut text, mut end) = (String::new(), 0);
+        for (place, value) in &self.defaults {
+            text.push_str(self.text.get(end..place.start).unwrap_or_default());
+            text.push_str(value);
+            end = place.end;
+        }
+        text.push_str(self.text.get(end..).unwrap_or_default());
+        (!self.defaults.is_empty()).then_some(text)
     }
 }
 

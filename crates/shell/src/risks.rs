@@ -1,6 +1,7 @@
 //! Finds the parts of a line that need permission even if a rule allows the line.
 
 mod code;
+mod expansions;
 mod folders;
 mod git;
 mod launchers;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use callboard_text::normalise;
 
 use self::code::has_known_environment;
+use self::expansions::expanded_command;
 use self::folders::PossibleFolders;
 use self::launchers::CommandWithUnknownWords;
 use self::named_files::LineNameFlow;
@@ -219,6 +221,13 @@ impl<'a> RiskFinder<'a> {
     }
 
     fn check_command(&mut self, command: &SimpleCommand, depth: usize) {
+        self.check_command_words(command, depth);
+        if let Some(expanded) = expanded_command(command) {
+            self.check_command_words(&expanded, depth);
+        }
+    }
+
+    fn check_command_words(&mut self, command: &SimpleCommand, depth: usize) {
         let folders = launchers::working_folders(&command.words);
         let before = (!folders.is_empty()).then(|| self.folders.clone());
         for folder in folders {

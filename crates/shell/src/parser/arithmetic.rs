@@ -120,6 +120,31 @@ impl ShellParser<'_> {
     }
 }
 
+/// Returns the value that an expansion `${…}` may have instead of the value of its variable: `b` in
+/// `${a:-b}`. `source` is the text in the braces, and `text` is the same text after the name and
+/// without quotes.
+pub(super) fn default_value<'t>(source: &str, text: &'t str) -> Option<&'t str> {
+    let is_name = source.starts_with(is_name_part);
+    let is_special = |letter| !is_name && (is_name_part(letter) || "#!@*?$".contains(letter));
+    let rest = text.trim_start_matches(is_special);
+    let rest = if rest.starts_with('[') { split_subscript(rest)?.1 } else { rest };
+    let value = rest.strip_prefix(':').unwrap_or(rest).strip_prefix(['-', '+', '='])?;
+    (!value.is_empty()).then_some(value)
+}
+
+/// Splits a text that begins with a subscript after the bracket that ends the subscript. Returns
+/// the text in the brackets and the rest.
+fn split_subscript(text: &str) -> Option<(&str, &str)> {
+    let mut open = 0;
+    for (at, letter) in text.char_indices() {
+        open += i32::from(letter == '[') - i32::from(letter == ']');
+        if open == 0 {
+            return Some((text.get(1..at)?, &text[at + 1..]));
+        }
+    }
+    None
+}
+
 /// Returns whether a text is the name of a variable, or of an array element with a literal number.
 pub(crate) fn is_understood_name(text: &str) -> bool {
     let (name, rest) = split_name(text);

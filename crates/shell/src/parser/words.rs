@@ -1,6 +1,6 @@
 //! Words: quotes, escapes and expansions.
 
-use super::{LinePart, ParseFailure, ShellParser, ShellWord};
+use super::{LinePart, ParseFailure, ShellParser, ShellWord, arithmetic};
 
 impl ShellParser<'_> {
     pub(super) fn parse_word(&mut self) -> Result<ShellWord, ParseFailure> {
@@ -142,10 +142,15 @@ impl ShellParser<'_> {
                 if !self.rest.starts_with(|letter| is_name(letter) || "#!@*?-$".contains(letter)) {
                     return Err(ParseFailure::Unclear);
                 }
-                let before = self.rest;
+                let (before, start) = (self.rest, word.text.len() - 1);
                 self.parse_variable_name(word);
-                self.with_more_depth(Self::parse_parameter_expansion)?;
+                let mut within = ShellWord::default();
+                self.with_more_depth(|parser| parser.parse_parameter_expansion(&mut within))?;
                 let text = &before[..before.len() - self.rest.len() - 1];
+                let value = within.text_with_defaults().unwrap_or(within.text);
+                if let Some(value) = arithmetic::default_value(text, &value) {
+                    word.defaults.push((start..word.text.len(), value.to_owned()));
+                }
                 word.may_split |= text.contains('@');
                 self.add_parameter_effects(text)
             }
@@ -172,9 +177,8 @@ impl ShellParser<'_> {
         self.rest = rest;
     }
 
-    /// Parses up to the end of `${…}`.
-    fn parse_parameter_expansion(&mut self) -> Result<(), ParseFailure> {
-        let mut within = ShellWord::default();
+    /// Parses up to the end of `${…}`. The text of `within` becomes the text before this end.
+    fn parse_parameter_expansion(&mut self, within: &mut ShellWord) -> Result<(), ParseFailure> {
         loop {
             match self.peek() {
                 // The meaning of single quotes in `${…}` depends on the context.
@@ -190,17 +194,20 @@ impl ShellParser<'_> {
                     self.bump();
                     return Ok(());
                 }
-                Some('$') => self.parse_dollar(&mut within, true)?,
-                Some('`') => self.parse_backquoted(&mut within)?,
+                Some('$') => self.parse_dollar(within, true)?,
+                Some('`') => self.parse_backquoted(within)?,
                 Some('"') => {
                     self.bump();
-                    self.parse_double_quoted(&mut within, Some('"'))?;
+                    self.parse_double_quoted(within, Some('"'))?;
                 }
                 Some('\\') => {
                     self.bump();
+                    within.text.extend(self.next());
+                }
+                Some(letter) => {
+                    within.text.push(letter);
                     self.bump();
                 }
-                Some(_) => self.bump(),
             }
         }
     }

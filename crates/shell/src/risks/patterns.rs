@@ -197,7 +197,7 @@ pub(super) fn expand_braces(text: &str) -> Option<Vec<String>> {
             Some((parts, after)) => {
                 let (before, after) = (&text[..open], &text[open + 1 + after..]);
                 let word = |part: &str| (format!("{before}{part}{after}"), open);
-                waiting.extend(parts.into_iter().map(word));
+                waiting.extend(parts.into_iter().rev().map(word));
             }
             None => waiting.push((text, open + 1)),
         }
@@ -329,14 +329,12 @@ mod tests {
             ("a", &["a"][..]),
             ("a{b,c}d", &["abd", "acd"]),
             ("{a,{b,c}}", &["a", "b", "c"]),
-            ("{a,b}{c,}", &["a", "ac", "b", "bc"]),
+            ("{a,b}{c,}", &["ac", "a", "bc", "b"]),
             ("{}{a}{", &["{}{a}{"]),
             ("{a{b,c}", &["{ab", "{ac"]),
             ("x{1..9}", &["x*"]),
         ] {
-            let mut words = expand_braces(text).unwrap();
-            words.sort_unstable();
-            assert_eq!(words, expected, "{text}");
+            assert_eq!(expand_braces(text).unwrap(), expected, "{text}");
         }
         assert_eq!(expand_braces(&"{a,b}".repeat(20)), None);
         assert_eq!(expand_braces(&"{".repeat(60_000)), None);

@@ -113,7 +113,7 @@ fn words_with_unknown_parts_are_patterns_of_paths() {
         ("cp evil .git/hooks/$X", &["/p/.git/hooks/*"]),
         ("cp evil ~other/.bashrc", &["/p/*/.bashrc"]),
         ("cp evil ./*/../.envrc*", &["/p/.envrc*"]),
-        ("cp evil /p/.e{nv,x}*", &["/p/.ex*", "/p/.env*"]),
+        ("cp evil /p/.e{nv,x}*", &["/p/.env*", "/p/.ex*"]),
         ("find . -name 'AGENTS.m*' -delete", &["/p/*/AGENTS.m*"]),
         ("find . -path './.github/*' -exec sed -i x {} +", &["/p/*/.github/*"]),
         ("find . ! ! -path './.github/*' -delete", &["/p/*/.github/*"]),

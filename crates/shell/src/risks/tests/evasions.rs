@@ -1,7 +1,7 @@
 //! Tests for lines in which the syntax of a shell hides an effect.
 
-use super::find;
-use pretty_assertions::assert_ne;
+use super::{find, has_reason, mentions};
+use pretty_assertions::{assert_eq, assert_ne};
 
 /// Hidden commands, and files that a plain shell opens.
 const HIDDEN_COMMANDS: &[&str] = &[
@@ -58,6 +58,25 @@ const FOLDERS: &[&str] = &[
     "eval 'cd() { :; }'; cd build && rm -rf *",
     "cd() { :; }; cd build && rm -rf *",
     "function pushd { :; }; pushd build && rm -rf *",
+    "rm -f {../out/x/build/precious,nothing}",
+    "rm {-rf,build,../out/x}",
+    "rm -f build/{a,../../out/x}",
+    "rm -rf build/${X:-../../out/x}",
+    "rm -f ${X:-a ../x}",
+    "rm -rf build/${X:-${Y:-../../out/x}}",
+];
+
+/// Names of protected files.
+const PROTECTED_NAMES: &[(&str, &str)] = &[
+    ("cp evil \"${x:-.git/hooks/x}\"", "/p/.git/hooks/x"),
+    ("cp evil .git/${x:-hooks/x}", "/p/.git/hooks/x"),
+    ("cp evil ${x:-a .git/hooks/x}", "/p/.git/hooks/x"),
+    ("cp evil ${x:-.git/hook\\s/x}", "/p/.git/hooks/x"),
+    ("cp evil ${x:+.git/hooks/x}", "/p/.git/hooks/x"),
+    ("cp evil \"${1-.git/hooks/x}\"", "/p/.git/hooks/x"),
+    ("cp evil \"${!x:-.git/hooks/x}\"", "/p/.git/hooks/x"),
+    ("cp evil \"${x[0]:-${y:-.git/hooks/x}}\"", "/p/.git/hooks/x"),
+    ("f=${x:-.git/hooks/x}; cp evil $f", "/p/.git/hooks/x"),
 ];
 
 /// Names of functions that other checks understand.
@@ -74,9 +93,42 @@ const FUNCTIONS: &[&str] = &[
     "set() { :; }",
 ];
 
+/// Lines that contain the same syntax without such an effect.
+const ORDINARY: &[&str] = &[
+    "if make; then \\\n  ls \\\n    -l; fi",
+    "make &&\\\n  ls |\\\nwc -l",
+    "bash <<'E'\necho \\\"a\\\"\nE",
+    "cat <<'E' > a && [[ -n x ]]\na\nE",
+    "jobs; jobs -l; jobs -p %1",
+    "log() { echo \"$*\"; }; run_tests() { cargo test; }; log a && run_tests",
+    "echo \"${PORT:-8080}\" ${X:-a b} ${1:-/usr/local} \"${HOME:-/root}\"",
+    "OUT=${OUT:-build}; mkdir -p \"$OUT\"; cp a \"${OUT:-build}/a\"",
+    "make -j${N:-4} && cargo test ${FLAGS:---workspace}",
+    "rm -f build/${X:-a}.o {a,b}.o",
+    "mkdir -p src/{a,b}/{c,d} && touch src/{a,b}/x.{c,h}",
+    "cp a.{txt,bak} && mv {a,b}.txt docs/ && git diff -- '*.{js,ts}'",
+    "find . -name '*.o' -delete; find -L src -name x -exec rm {} +",
+    "curl -d \"{\\\"a\\\": $X, \\\"b\\\": 1}\" localhost",
+];
+
 #[test]
 fn lines_that_hide_an_effect_need_permission() {
     for line in [HIDDEN_COMMANDS, INPUTS, VARIABLES, FOLDERS, FUNCTIONS].concat() {
         assert_ne!(find(line).reasons, [], "{line}");
+    }
+}
+
+#[test]
+fn hidden_names_of_files_are_found() {
+    for (line, path) in PROTECTED_NAMES {
+        assert!(mentions(line, path), "{line}");
+    }
+    assert!(has_reason("cat \"${X:-~/.ssh/id_rsa}\"", "risk-names-secret"));
+}
+
+#[test]
+fn ordinary_lines_with_such_syntax_need_no_permission() {
+    for line in ORDINARY {
+        assert_eq!(find(line).reasons, [], "{line}");
     }
 }
