@@ -6,7 +6,7 @@ use callboard_text::normalise;
 
 use super::launchers::split_exec_commands;
 use super::reading::only_reads;
-use super::{ShellContext, program_name};
+use super::{ShellContext, is_find_exec, program_name};
 use crate::parser::ShellWord;
 use crate::programs::wraps_commands;
 
@@ -48,12 +48,17 @@ pub(super) fn folders_and_change_of_find(args: &[ShellWord]) -> (Vec<ShellWord>,
         FindChange::RunsProgram
     };
     // Options that control the handling of links come before the folders.
-    let option = |word: &&ShellWord| word.text == "-D" || is_find_link_option(&word.text);
+    let option =
+        |word: &&ShellWord| matches!(&*word.text, "-D" | "--") || is_find_link_option(&word.text);
     let options = args.iter().take_while(option).count();
     let is_folder = |word: &&ShellWord| !word.text.starts_with(['-', '(', '!']);
     let mut folders: Vec<_> = args[options..].iter().take_while(is_folder).cloned().collect();
     if folders.is_empty() {
         folders.push(ShellWord { text: ".".to_owned(), ..ShellWord::default() });
+    }
+    // A file contains the names of the folders.
+    if args.iter().any(|word| word.text == "-files0-from") {
+        folders.push(ShellWord { text: "/".to_owned(), ..ShellWord::default() });
     }
     (folders, change)
 }
@@ -81,7 +86,10 @@ fn extent_of_find(args: &[ShellWord]) -> RemovalExtent {
     let looks =
         |pair: &[ShellWord]| FIND_TESTS.contains(&&*pair[0].text) && !is_for_all(&pair[1].text);
     let turns = |word: &ShellWord| FIND_NEGATIONS.contains(&&*word.text);
-    let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
+    // A test after an action does not limit the action.
+    let is_test = |word: &&ShellWord| word.text != "-delete" && !is_find_exec(&word.text);
+    let tests = &args[..args.iter().take_while(is_test).count()];
+    let leaves = tests.windows(2).any(looks) && !args.iter().any(turns);
     if leaves { RemovalExtent::Matching } else { RemovalExtent::All }
 }
 
