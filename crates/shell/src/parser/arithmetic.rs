@@ -165,6 +165,7 @@ pub(crate) fn is_name(text: &str) -> bool {
         && text.chars().all(is_name_part)
 }
 
-fn is_name_part(letter: char) -> bool {
+/// Returns whether a letter may be a part of the name of a variable.
+pub(crate) fn is_name_part(letter: char) -> bool {
     letter == '_' || letter.is_ascii_alphanumeric()
 }

@@ -1,10 +1,13 @@
 //! Files that a command names, as far as the text of the line shows them.
 
+use std::collections::BTreeSet;
+
 use super::patterns::{
     PathPattern, PatternSyntax, UNKNOWN, expand_braces, mark_variables_as_unknown,
 };
 use super::{RiskFinder, RiskReason, Risks, program_name, reading, removal, tables};
 use crate::limits::{MAX_COMMAND_PATHS, MAX_RESOLVED_NAMES};
+use crate::parser::arithmetic::is_name_part;
 use crate::parser::{LinePart, ShellWord, SimpleCommand};
 
 /// Properties of a line, and of the text in it that is being checked, that determine which of the
@@ -13,7 +16,8 @@ use crate::parser::{LinePart, ShellWord, SimpleCommand};
 pub(super) struct LineNameFlow {
     /// Whether all commands of the line only read.
     only_reads: bool,
-    /// Whether a command may take names from the output of any other command, e.g. `xargs`.
+    /// Whether a command may take names from the output or the words of any other command, e.g.
+    /// `xargs`.
     takes_names_from_input: bool,
     /// Whether a command may take names from a variable or a substitution.
     takes_names_from_variables: bool,
@@ -36,6 +40,7 @@ impl LineNameFlow {
             if !reading::only_reads(words) && !is_harmless_builtin(&words[0].text) {
                 traits.only_reads = false;
                 traits.takes_names_from_variables |= words.iter().any(has_variable_or_substitution);
+                traits.takes_names_from_input |= words.iter().any(has_last_argument);
             }
         }
         traits
@@ -72,6 +77,12 @@ fn has_variable_or_substitution(word: &ShellWord) -> bool {
     word.expands && text.contains(['$', '`'])
 }
 
+/// Returns whether a word contains `$_`, the last word of the previous command.
+fn has_last_argument(word: &ShellWord) -> bool {
+    let is_whole = |after: &str| !after.starts_with(is_name_part);
+    word.expands && word.text.split("$_").skip(1).any(is_whole)
+}
+
 /// Returns whether a command neither changes nor runs the files that it names.
 pub(super) fn is_harmless_builtin(name: &str) -> bool {
     matches!(
@@ -105,13 +116,20 @@ impl RiskFinder<'_> {
     pub(super) fn check_named_files(&mut self, command: &SimpleCommand) {
         let SimpleCommand { assignments: sets, words, writes, reads, .. } = command;
         let program = words.first().map(program_name).unwrap_or_default();
-        let is_text = matches!(&*program, "echo" | "printf");
-        let is_listed = matches!(&*program, "for" | "select");
+        let sets_variable =
+            program == "printf" && words.get(1).is_some_and(|word| word.text.starts_with("-v"));
+        let is_text = matches!(&*program, "echo" | "printf") && !sets_variable;
+        let is_listed = matches!(&*program, "for" | "select") || sets_variable;
         let is_reader = is_text || reading::only_reads(words);
         let is_handed_on = is_reader && self.traits.hands_names_on(self.subshells > 0);
         let args = words.get(1..).filter(|_| !is_text || is_handed_on).unwrap_or_default();
         let elements = &command.array_elements;
-        let mut opened = reads.iter().chain(writes).chain(sets).chain(elements).chain(args);
+        let is_stored = program == "cat" && !writes.is_empty();
+        let takes_input = self.traits.takes_names_from_input && !is_stored;
+        let input = command.input.iter().filter(|_| takes_input);
+        let input: Vec<_> = input.flat_map(words_in_input).collect();
+        let mut opened =
+            reads.iter().chain(writes).chain(sets).chain(elements).chain(&input).chain(args);
         if let Some(word) = opened.find(|word| tables::names_secret_file(word)) {
             self.add_reason(RiskReason::new("risk-names-secret").with_subject("name", &word.text));
         }
@@ -121,7 +139,8 @@ impl RiskFinder<'_> {
         let usage = NameUse { program: &program, is_shown: self.traits.only_reads };
         let values = self.limit_words(sets).iter().map(assigned_value);
         let elements = self.limit_words(&command.array_elements).iter().cloned();
-        let values: Vec<_> = values.chain(elements).collect();
+        let input = self.limit_words(&input).iter().cloned();
+        let values: Vec<_> = values.chain(elements).chain(input).collect();
         values.iter().for_each(|word| self.add_named_files(word, usage, &[]));
         let args = self.limit_words(args);
         if self.traits.removes_taken_names {
@@ -273,6 +292,17 @@ fn assigned_value(word: &ShellWord) -> ShellWord {
     ShellWord { text: value.to_owned(), ..word.clone() }
 }
 
+/// Returns the words of an input text that may be names. A character that is unusual in names may
+/// separate two names. Commands such as `xargs` remove the quotes, and a shell may expand the words.
+fn words_in_input(text: &ShellWord) -> Vec<ShellWord> {
+    let is_part = |letter: char| letter.is_alphanumeric() || "._-/~*?[]$@+%".contains(letter);
+    let bare = text.text.replace(['"', '\'', '\\'], "");
+    let names: BTreeSet<_> = bare.split(|letter| !is_part(letter)).collect();
+    let word =
+        |name: &str| ShellWord { text: name.to_owned(), expands: true, ..ShellWord::default() };
+    names.into_iter().filter(|name| !name.is_empty()).map(word).collect()
+}
+
 /// A path that a name may mean.
 #[derive(Debug)]
 struct ResolvedName {
@@ -289,12 +319,29 @@ const MAX_ROOTS: usize = 4;
 fn names_in_word(word: &ShellWord) -> impl Iterator<Item = &str> {
     let text = word.text.as_str();
     let value = text.split_once('=').map(|(_, value)| value);
-    let attached = text.strip_prefix('-').and_then(|letters| letters.get(1..));
-    let names = [Some(text), value, attached].into_iter().flatten();
+    let attached = text.strip_prefix('-').map(values_after_letters).unwrap_or_default();
+    let names = [Some(text), value].into_iter().flatten().chain(attached);
     names
         .map(|name| name.trim_start_matches('@'))
         .filter(|name| !name.is_empty() && !name.starts_with('-'))
 }
+
+/// Returns the texts that may be the value of one of the options in a word such as `-ab`. The value
+/// follows the letter of the option.
+fn values_after_letters(letters: &str) -> Vec<&str> {
+    let is_letter = |letter: char| letter.is_ascii_alphabetic();
+    let count = letters.find(|letter| !is_letter(letter)).unwrap_or(letters.len());
+    let mut values: Vec<_> = letters.get(1..).into_iter().collect();
+    // In `-oout.txt`, the text `.txt` is the end of a name.
+    let is_end = |at: usize, value: &str| at > 3 && value.starts_with('.') && !value.contains('/');
+    let later = (2..=count.min(MAX_OPTION_LETTERS)).map(|at| (at, &letters[at..]));
+    let later = later.filter(|(at, value)| value.contains(['.', '/']) && !is_end(*at, value));
+    values.extend(later.map(|(_, value)| value));
+    values
+}
+
+/// Maximum number of options in a word that are searched for a value.
+const MAX_OPTION_LETTERS: usize = 16;
 
 /// Returns the words of `find` that may be names of files that it finds. The patterns of its tests
 /// may match in any folder. A name that a test excludes is left out.

@@ -82,6 +82,19 @@ const PROTECTED_NAMES: &[(&str, &str)] = &[
     ("cp evil \"${!x:-.git/hooks/x}\"", "/p/.git/hooks/x"),
     ("cp evil \"${x[0]:-${y:-.git/hooks/x}}\"", "/p/.git/hooks/x"),
     ("f=${x:-.git/hooks/x}; cp evil $f", "/p/.git/hooks/x"),
+    ("xargs cp evil <<< .git/hooks/x", "/p/.git/hooks/x"),
+    ("xargs cp evil <<< '\".git\"/hooks/x'", "/p/.git/hooks/x"),
+    ("xargs -d, cp evil <<< a,.git/hooks/x", "/p/.git/hooks/x"),
+    ("while read f; do cp evil \"$f\"; done <<E\na\n.git/hooks/x\nE", "/p/.git/hooks/x"),
+    ("while read f; do cp evil \"$f\"; done <<E >log\n.git/hooks/x\nE", "/p/.git/hooks/x"),
+    ("read f <<< .git/hooks/x; cp evil $f", "/p/.git/hooks/x"),
+    ("cat <<E | xargs cp evil\n.git/hooks/x\nE", "/p/.git/hooks/x"),
+    ("printf -v f .git/hooks/x; cp evil \"$f\"", "/p/.git/hooks/x"),
+    ("echo .git/hooks/x; cp evil $_", "/p/.git/hooks/x"),
+    ("cp -ft.git/hooks evil", "/p/.git/hooks"),
+    ("sort -uoAGENTS.md evil", "/p/AGENTS.md"),
+    ("sort -uo.envrc evil", "/p/.envrc"),
+    ("sort -bdfuo.git/hooks/x evil", "/p/.git/hooks/x"),
 ];
 
 /// Names of functions that other checks understand.
@@ -113,6 +126,10 @@ const ORDINARY: &[&str] = &[
     "mkdir -p src/{a,b}/{c,d} && touch src/{a,b}/x.{c,h}",
     "cp a.{txt,bak} && mv {a,b}.txt docs/ && git diff -- '*.{js,ts}'",
     "find . -name '*.o' -delete; find -L src -name x -exec rm {} +",
+    "while read -r line; do echo \"$line\"; done <<< \"$X\"; xargs wc -l <<< 'a.txt ../b'",
+    "cat <<'E' > a.md\n.git AGENTS.md\nE\nls | xargs -n1 gzip",
+    "printf -v f '%s' a; mkdir -p build && cd $_",
+    "gcc -O2 -Iinclude/x -oout.o -lm a.c; tar -xzf a.tgz; sort -k2nr -uoout.txt a",
     "curl -d \"{\\\"a\\\": $X, \\\"b\\\": 1}\" localhost",
 ];
 
@@ -128,7 +145,9 @@ fn hidden_names_of_files_are_found() {
     for (line, path) in PROTECTED_NAMES {
         assert!(mentions(line, path), "{line}");
     }
-    assert!(has_reason("cat \"${X:-~/.ssh/id_rsa}\"", "risk-names-secret"));
+    for line in ["cat \"${X:-~/.ssh/id_rsa}\"", "xargs cat <<< ~/.ssh/id_rsa"] {
+        assert!(has_reason(line, "risk-names-secret"), "{line}");
+    }
 }
 
 #[test]

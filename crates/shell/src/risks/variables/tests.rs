@@ -36,7 +36,9 @@ fn program_environment(shell: &str, line: &str) -> Vec<String> {
         let is_harmless = name == "lower" || *entry == "PAGER=cat";
         !SET_BY_SHELLS.contains(&name) && !is_harmless && entry.contains('=')
     };
-    let mut entries: Vec<_> = text.split('\0').filter(is_other).map(str::to_owned).collect();
+    // A nested `env` separates its entries by ends of lines.
+    let mut entries: Vec<_> =
+        text.split(['\0', '\n']).filter(is_other).map(str::to_owned).collect();
     entries.sort();
     entries
 }
