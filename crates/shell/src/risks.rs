@@ -4,6 +4,7 @@ mod code;
 mod expansions;
 mod folders;
 mod git;
+mod interpreters;
 mod launchers;
 mod named_files;
 mod patterns;
@@ -369,7 +370,7 @@ impl<'a> RiskFinder<'a> {
                 self.non_option_words(args).for_each(|file| self.add_read(file));
             }
             _ if is_interpreter(name)
-                && reads_program_from_stdin(&words[..words.len() - appended])
+                && self.reads_program_from_stdin(name, &args[..args.len() - appended])
                 && command.input_origin != InputOrigin::Text =>
             {
                 self.add_reason(RiskReason::new("risk-runs-input").with_subject("name", name));
@@ -566,13 +567,6 @@ fn is_find_exec(word: &str) -> bool {
 /// Returns whether an `awk` program may run commands.
 fn awk_runs_commands(word: &str) -> bool {
     word.contains("system") || word.contains("getline") || word.replace("||", "").contains('|')
-}
-
-/// Returns whether an interpreter with these words reads its program from standard input.
-fn reads_program_from_stdin(words: &[&str]) -> bool {
-    words
-        .iter()
-        .all(|word| *word == "-" || word.starts_with('-') && word.len() == 2 && *word == "-u")
 }
 
 #[cfg(test)]

@@ -319,4 +319,5 @@ risk-git-push = git push überschreibt oder löscht, was dort ist
 risk-git-runs = git führt aus, was ihm gesagt wird
 risk-shell-first = einer Shell wird gesagt, was sie zuerst ausführen soll
 risk-shell-input = eine Shell führt aus, was sie liest
+risk-other-shell = die Befehle von { $name } werden nicht verstanden
 risk-shell-unclear = wie eine Shell gestartet wird, wird nicht verstanden

@@ -319,4 +319,5 @@ risk-git-push = git push overwrites or removes branches or tags of the remote
 risk-git-runs = git runs a command that the line names
 risk-shell-first = a shell runs another file first
 risk-shell-input = a shell runs what it reads
+risk-other-shell = the commands of { $name } are not understood
 risk-shell-unclear = an option of a shell is not understood

@@ -58,6 +58,12 @@ impl RiskFinder<'_> {
         };
         let before = std::mem::replace(&mut self.context.environment, environment);
         match rest.first() {
+            // Other shells parse a text in another way.
+            first
+                if !is_similar_to_bash(name) && (takes_code || takes_input || first.is_none()) =>
+            {
+                self.add_reason(RiskReason::new("risk-other-shell").with_subject("name", name));
+            }
             Some(code) if takes_code => self.check_subshell_code(std::slice::from_ref(code), depth),
             Some(_) if !takes_input => self.check_script_path(&rest[..1], command, depth),
             _ => self.check_shell_input(command, depth),
@@ -76,8 +82,12 @@ impl RiskFinder<'_> {
         if script.expands {
             self.add_reason(RiskReason::new("risk-unknown-script"));
         }
-        if ["/dev/stdin", "/dev/fd/", "/proc/"].iter().any(|own| script.text.starts_with(own)) {
-            self.check_shell_input(command, depth);
+        if !self.is_stdin(script) {
+            return;
+        }
+        match &*script.text {
+            "/dev/stdin" | "/dev/fd/0" => self.check_shell_input(command, depth),
+            _ => self.add_reason(RiskReason::new("risk-shell-input")),
         }
     }
 
@@ -114,6 +124,11 @@ impl RiskFinder<'_> {
         }
         self.check_line(&word_texts(words).join(" "), depth + 1);
     }
+}
+
+/// Returns whether a shell parses commands as bash does.
+fn is_similar_to_bash(name: &str) -> bool {
+    matches!(name, "ash" | "bash" | "dash" | "ksh" | "mksh" | "rbash" | "sh")
 }
 
 /// Returns whether the program at a position receives only variables that the shell received, or

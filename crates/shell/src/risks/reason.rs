@@ -87,6 +87,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("risk-git-runs", "git runs a command that the line names"),
     ("risk-shell-first", "a shell runs another file first"),
     ("risk-shell-input", "a shell runs what it reads"),
+    ("risk-other-shell", "the commands of {} are not understood"),
     ("risk-shell-unclear", "an option of a shell is not understood"),
 ];
 

@@ -242,7 +242,7 @@ fn variables_of_a_shell_with_an_unknown_environment_need_permission() {
         "bash -login -c 'CC=x; env'",
         "bash -i -c 'CC=x; env'",
         "bash -ic 'CC=x; env'",
-        "zsh -c 'CC=x; env'",
+        "mksh -c 'CC=x; env'",
         "exec -l bash -c 'CC=x; env'",
         "exec -a -bash bash -c 'CC=x; env'",
         "env -a -bash bash -c 'CC=x; env'",
