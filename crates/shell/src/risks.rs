@@ -95,10 +95,13 @@ pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
     let place = ShellContext { home, environment, ..place };
     let mut look = RiskFinder::new(line, place, is_known("PWD"));
     look.check_line(line, 0);
-    if look.runs_script && look.context.environment.is_some() {
-        // The script may export any variable, and a loop may run the script before other commands.
-        let place = ShellContext { environment: None, ..look.context };
-        look = RiskFinder::new(line, place, is_known("PWD"));
+    if look.runs_script || look.declares_integers {
+        // A script may export any variable. A loop may run the script, or a declaration of an
+        // integer, before other commands.
+        let environment = look.context.environment.filter(|_| !look.runs_script);
+        let place = ShellContext { environment, ..look.context };
+        let again = RiskFinder::new(line, place, is_known("PWD"));
+        look = RiskFinder { declares_integers: look.declares_integers, ..again };
         look.check_line(line, 0);
     }
     if line.contains("globstar") && line.contains("**") {
@@ -126,6 +129,8 @@ struct RiskFinder<'a> {
     resolved_names: Cell<usize>,
     /// Whether the shell itself runs a script, i.e. by `.` or `source`.
     runs_script: bool,
+    /// Whether a variable has the integer attribute.
+    declares_integers: bool,
     risks: Risks,
 }
 
@@ -142,6 +147,7 @@ impl<'a> RiskFinder<'a> {
             texts: 0,
             resolved_names: Cell::new(0),
             runs_script: false,
+            declares_integers: false,
             risks: Risks::default(),
         }
     }

@@ -2,51 +2,21 @@
 
 use super::{LinePart, ParseFailure, ShellParser, ShellWord, SimpleCommand};
 
-/// Operators with more than one character, and `=`. The flag states whether the operator assigns.
-const OPERATORS: &[(&str, bool)] = &[
-    ("<<=", true),
-    (">>=", true),
-    ("==", false),
-    ("!=", false),
-    ("<=", false),
-    (">=", false),
-    ("+=", true),
-    ("-=", true),
-    ("*=", true),
-    ("/=", true),
-    ("%=", true),
-    ("&=", true),
-    ("|=", true),
-    ("^=", true),
-    ("++", true),
-    ("--", true),
-    ("=", true),
-];
-
 /// Returns the names in an arithmetic text that assigns variables. Returns no names if the text
-/// assigns none, and `None` if the names that it assigns are known only when it runs.
+/// assigns none, and `None` if the names that it assigns are known only when it runs. Quotes are
+/// ignored, because the shell removes them first.
 ///
 /// The shell also evaluates the values of the variables. This function does not consider them.
-pub(crate) fn assigned_names(text: &str) -> Option<Vec<&str>> {
-    let (mut names, mut assigns, mut rest) = (Vec::new(), false, text);
-    while let Some(letter) = rest.chars().next() {
-        let operator = OPERATORS.iter().find(|(operator, _)| rest.starts_with(operator));
-        if let Some((operator, is_assignment)) = operator {
-            assigns |= is_assignment;
-            rest = &rest[operator.len()..];
-        } else if is_name_part(letter) {
-            let (name, after) = split_name(rest);
-            names.push(name);
-            rest = after;
-        } else {
-            rest = &rest[letter.len_utf8()..];
-        }
+pub(crate) fn assigned_names(text: &str) -> Option<Vec<String>> {
+    let text = text.replace(['"', '\'', '\\'], "");
+    let compared = ["==", "!=", "<=", ">="];
+    let shifted = text.replace("<<=", "=").replace(">>=", "=");
+    let rest = compared.iter().fold(shifted, |rest, operator| rest.replace(operator, " "));
+    if !["=", "++", "--"].iter().any(|operator| rest.contains(operator)) {
+        return Some(Vec::new());
     }
-    match assigns {
-        true if text.contains(['$', '`', '"', '\'', '\\']) => None,
-        true => Some(names.into_iter().filter(|name| is_name(name)).collect()),
-        false => Some(Vec::new()),
-    }
+    let names = text.split(|letter| !is_name_part(letter)).filter(|name| is_name(name));
+    (!text.contains(['$', '`'])).then(|| names.map(str::to_owned).collect())
 }
 
 impl ShellParser<'_> {
@@ -72,8 +42,8 @@ impl ShellParser<'_> {
         if name.is_empty() {
             rest = rest.strip_prefix(['@', '*', '#', '?', '$', '-']).unwrap_or(rest);
         }
-        if let Some(inner) = rest.strip_prefix('[') {
-            let (subscript, after) = inner.split_once(']').ok_or(ParseFailure::Unclear)?;
+        if rest.starts_with('[') {
+            let (subscript, after) = split_subscript(rest).ok_or(ParseFailure::Unclear)?;
             if !matches!(subscript, "@" | "*") {
                 self.add_arithmetic(subscript);
             }
@@ -101,14 +71,13 @@ impl ShellParser<'_> {
 
     /// Records the variables that a condition evaluates. `words` are the sources of its words.
     pub(super) fn add_condition_effects(&mut self, words: &[&str]) -> Result<(), ParseFailure> {
-        let bare = |word: &'_ str| word.trim_matches('"').to_owned();
         let is_compared = |at: usize| at > 0 && matches!(words[at - 1], "=" | "==" | "!=" | "=~");
         for (at, word) in words.iter().enumerate() {
             let next = words.get(at + 1).copied().unwrap_or_default();
             match *word {
                 "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" if at > 0 => {
-                    self.add_arithmetic(&bare(words[at - 1]));
-                    self.add_arithmetic(&bare(next));
+                    self.add_arithmetic(words[at - 1]);
+                    self.add_arithmetic(next);
                 }
                 "-v" | "-R" if !is_compared(at) && !is_understood_name(next) => {
                     return Err(ParseFailure::Unclear);
@@ -133,16 +102,20 @@ pub(super) fn default_value<'t>(source: &str, text: &'t str) -> Option<&'t str> 
 }
 
 /// Splits a text that begins with a subscript after the bracket that ends the subscript. Returns
-/// the text in the brackets and the rest.
+/// the text in the brackets and the rest. Returns `None` if a quote or a substitution may hide this
+/// bracket.
 fn split_subscript(text: &str) -> Option<(&str, &str)> {
     let mut open = 0;
-    for (at, letter) in text.char_indices() {
-        open += i32::from(letter == '[') - i32::from(letter == ']');
-        if open == 0 {
-            return Some((text.get(1..at)?, &text[at + 1..]));
-        }
-    }
-    None
+    let is_end = |(_, letter): &(usize, char)| {
+        open += i32::from(*letter == '[') - i32::from(*letter == ']');
+        open == 0
+    };
+    let (end, _) = text.char_indices().find(is_end)?;
+    let (subscript, after) = (text.get(1..end)?, &text[end + 1..]);
+    let count = |letter: char| subscript.matches(letter).count();
+    let is_quoted = count('"') % 2 == 1 || count('"') > 0 && count('[') > 0;
+    let is_nested = count('{') != count('}') || subscript.replace("$((", "").contains("$(");
+    (!is_quoted && !is_nested && !subscript.contains(['\\', '`'])).then_some((subscript, after))
 }
 
 /// Returns whether a text is the name of a variable, or of an array element with a literal number.

@@ -38,6 +38,9 @@ impl RiskFinder<'_> {
         }
         let run = builtin.map(|at| &words[at..]).unwrap_or_default();
         let program = run.first().map(program_name).unwrap_or_default();
+        if self.declares_integers {
+            self.check_integer_values(command, &program, run.get(1..).unwrap_or_default());
+        }
         let is_evaluating = tables::EVALUATING_BUILTINS.contains(&&*program);
         let args = run.iter().chain(&command.input).filter(|_| is_evaluating);
         let mut evaluated = sets.iter().chain(args);
@@ -56,12 +59,34 @@ impl RiskFinder<'_> {
         match assigned_names(text) {
             None => self.add_evaluation(text),
             Some(names) => {
-                if let Some(name) = names.into_iter().find(|name| self.is_risky_in_shell(name)) {
+                if let Some(name) = names.iter().find(|name| self.is_risky_in_shell(name)) {
                     let reason = RiskReason::new("risk-sets-variable");
                     self.add_reason(reason.with_subject("variable", name));
                 }
             }
         }
+    }
+
+    /// Checks the values that a command may assign to a variable with the integer attribute. The
+    /// shell evaluates such a value as arithmetic.
+    fn check_integer_values(&mut self, command: &SimpleCommand, program: &str, args: &[ShellWord]) {
+        let value = |word: &ShellWord| {
+            word.text.split_once('=').map_or_else(String::new, |(_, value)| value.to_owned())
+        };
+        let text = |word: &ShellWord| word.text.clone();
+        let mut values: Vec<_> = command.assignments.iter().map(value).collect();
+        values.extend(command.array_elements.iter().map(text));
+        match program {
+            "declare" | "export" | "local" | "readonly" | "typeset" => {
+                values.extend(args.iter().map(value));
+            }
+            "for" | "printf" | "read" | "select" => values.extend(args.iter().map(text)),
+            _ => {}
+        }
+        if matches!(program, "" | "read") {
+            values.extend(command.input.iter().map(text));
+        }
+        values.iter().for_each(|value| self.check_arithmetic(value));
     }
 
     fn add_evaluation(&mut self, word: &str) {

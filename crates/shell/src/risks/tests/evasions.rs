@@ -72,8 +72,36 @@ const INPUTS: &[&str] = &[
 ];
 
 /// Variables that are assigned.
-const VARIABLES: &[&str] =
-    &["[[ -n == && -v a[GIT_CONFIG_COUNT=0] ]]", "[[ ( -n == ) && -v a[GIT_CONFIG_COUNT=0] ]]"];
+const VARIABLES: &[&str] = &[
+    "printf '1%n' GIT_CONFIG_COUNT",
+    "printf '%d%n' 7 PATH; ls",
+    "printf '%-3ln' PATH",
+    "printf \"$X%n\\n\" PATH",
+    "declare -i n; n=GIT_CONFIG_COUNT=0",
+    "declare -i n; n+=GIT_CONFIG_COUNT=0",
+    "declare -i n; read n <<< GIT_CONFIG_COUNT=0",
+    "declare -i n; while read n; do :; done <<< 'GIT_CONFIG_COUNT++'",
+    "declare -i n; for n in GIT_CONFIG_COUNT=0; do :; done",
+    "declare -i n; printf -v n GIT_CONFIG_COUNT=0",
+    "declare -i n; : ${n:=GIT_CONFIG_COUNT=0}",
+    "declare -i n; n=${x:-GIT_CONFIG_COUNT=0}",
+    "f() { local -i n; n=GIT_CONFIG_COUNT=0; }; f",
+    "eval 'typeset -i n'; n=GIT_CONFIG_COUNT=0",
+    "while read -r x; do n=--PATH; declare -i n; done < f",
+    "declare -ai a; a=(GIT_CONFIG_COUNT=0)",
+    "declare -i a=1 b; b=a[GIT_CONFIG_COUNT=0]",
+    ": ${a[b[0],GIT_CONFIG_COUNT=0]}",
+    ": ${CDPATH[b[0]]:=/x}; cd build",
+    ": ${a[\"]\",GIT_CONFIG_COUNT=0]}",
+    ": ${a[$(echo ]),GIT_CONFIG_COUNT=0]}",
+    "[[ GIT_CONFIG_COUNT-\"-\" -eq 2 ]]",
+    "[[ -'-'PATH -eq 2 ]]",
+    "[[ -\\-PATH -eq 2 ]]",
+    ": ${a[PATH-\"-\"]}",
+    ": ${x:PATH-\"-\"}",
+    "[[ -n == && -v a[GIT_CONFIG_COUNT=0] ]]",
+    "[[ ( -n == ) && -v a[GIT_CONFIG_COUNT=0] ]]",
+];
 
 /// Removals in another folder than it seems, and folders that options hide.
 const FOLDERS: &[&str] = &[
@@ -159,6 +187,11 @@ const ORDINARY: &[&str] = &[
     "ruby -rjson -e 'p 1'; php -r 'echo 1;'; php -v; php -d a=b x.php; php -S localhost:80",
     "bash a.sh; sh ./stdin.sh; zsh a.sh; bash -s <<'E'\nls\nE",
     "sh /dev/stdin <<'E'\nls\nE",
+    "printf '%s %d%%\\n' N 5; printf '100%\\n'; printf '%5.1f\\n' 1",
+    "declare -i n=0 m; n=$((n + 1)); n+=2; m=n*2; for x in a b; do n=n+1; done; echo $n",
+    "local -i n; n=$(wc -l < f); while read -r line; do n+=1; done <<< \"$X\"",
+    "echo ${a[${#a[@]}-1]} ${a[b[0]]} ${a[$((i + 1))]} \"${m[\"$k\"]}\" ${a[${i}]:-d}",
+    "[[ \"$n\" -eq \"$m\" ]] || [[ $a -ge 5 && ( $b -le 3 ) ]]; echo $((a <= b)) $((a == b))",
     "curl -d \"{\\\"a\\\": $X, \\\"b\\\": 1}\" localhost",
 ];
 

@@ -62,10 +62,13 @@ impl RiskFinder<'_> {
                 let is_format = !word.may_split
                     && !word.text.starts_with('-')
                     && ends_literally.iter().any(|end| word.text.ends_with(end));
-                return (!is_format).then_some(&word.text);
+                return (!is_format || assigns_count(&word.text)).then_some(&word.text);
             }
         };
-        parsed.values_of('v').find_map(|name| self.risky_name(name))
+        let mut operands = parsed.operand_texts();
+        let counts = operands.next().is_some_and(assigns_count);
+        let counted = operands.filter(|_| counts);
+        parsed.values_of('v').chain(counted).find_map(|name| self.risky_name(name))
     }
 
     fn variable_set_by_read<'w>(&mut self, args: &'w [ShellWord]) -> Option<&'w str> {
@@ -99,6 +102,7 @@ impl RiskFinder<'_> {
             // Each shell that a program starts receives an exported function.
             return operands.first().filter(|_| exports).map(|word| &*word.text);
         }
+        self.declares_integers |= has(&['i']);
         let prints = has(&['p']) && matches!(program, "declare" | "typeset");
         let mut risky = None;
         for word in operands {
@@ -197,6 +201,13 @@ fn after_double_dash(args: &[ShellWord]) -> &[ShellWord] {
         [first, rest @ ..] if first.text == "--" => rest,
         _ => args,
     }
+}
+
+/// Returns whether a format of `printf` contains the conversion `%n`, which assigns the number of
+/// characters to a variable.
+fn assigns_count(format: &str) -> bool {
+    let is_modifier = |letter: char| "#+- '0123456789.*hjlLqtz".contains(letter);
+    format.split('%').skip(1).any(|part| part.trim_start_matches(is_modifier).starts_with('n'))
 }
 
 /// Returns an option with which `exec` removes all variables of the program.
