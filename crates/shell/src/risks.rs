@@ -24,7 +24,7 @@ use callboard_text::normalise;
 
 use self::code::has_known_environment;
 use self::expansions::expanded_command;
-use self::folders::PossibleFolders;
+use self::folders::{PossibleFolders, changes_folder, is_folder_change_command, runs_code};
 use self::launchers::CommandWithUnknownWords;
 use self::named_files::LineNameFlow;
 pub use self::patterns::{NamePattern, PathPattern};
@@ -121,6 +121,8 @@ struct RiskFinder<'a> {
     matches_dot: bool,
     /// The properties of the text that is being checked.
     traits: LineNameFlow,
+    /// Whether a command after the text that is being checked may change the folder of this shell.
+    changes_folder_later: bool,
     /// Number of subshells and substitutions that contain the current command.
     subshells: usize,
     /// Number of command texts that were parsed so far.
@@ -143,6 +145,7 @@ impl<'a> RiskFinder<'a> {
             is_pwd_known,
             matches_dot: ["dotglob", "shopt", "setopt"].iter().any(|name| line.contains(name)),
             traits: LineNameFlow::of_parts(&[]),
+            changes_folder_later: false,
             subshells: 0,
             texts: 0,
             resolved_names: Cell::new(0),
@@ -167,9 +170,14 @@ impl<'a> RiskFinder<'a> {
         let mut outer = Vec::new();
         let within = LineNameFlow::of_parts(parts).within(self.traits);
         let traits = std::mem::replace(&mut self.traits, within);
+        let changes_folder_later = self.changes_folder_later;
         for (at, part) in parts.iter().enumerate() {
             match part {
-                LinePart::Command(command) => self.check_command(command, depth),
+                LinePart::Command(command) => {
+                    let is_later = runs_code(command) && changes_folder(&parts[at + 1..]);
+                    self.changes_folder_later = changes_folder_later || is_later;
+                    self.check_command(command, depth);
+                }
                 LinePart::SubshellStart => {
                     self.subshells += 1;
                     let within = self.folders.for_subshell();
@@ -182,7 +190,7 @@ impl<'a> RiskFinder<'a> {
                 }
                 LinePart::ChainEnd => self.folders.merge_failed_cd_folders(),
                 LinePart::LoopStart | LinePart::FunctionStart(_) => {
-                    if changes_folder(&parts[at..]) {
+                    if changes_folder_later || changes_folder(&parts[at..]) {
                         self.folders.add_unknown_folder();
                     }
                     self.check_function_name(part);
@@ -191,6 +199,7 @@ impl<'a> RiskFinder<'a> {
             }
         }
         self.folders.merge_failed_cd_folders();
+        self.changes_folder_later = changes_folder_later;
         self.traits = traits;
     }
 
@@ -334,14 +343,7 @@ impl<'a> RiskFinder<'a> {
             }
             "find" => self.check_find(args),
             "tee" => self.non_option_words(args).for_each(|file| self.add_write(file)),
-            "trap" => {
-                let before = self.folders.clone();
-                let code = skip_double_dash(args);
-                self.check_shell_code(&code[..code.len().min(1)], depth);
-                if self.folders != before {
-                    self.folders.add_unknown_folder();
-                }
-            }
+            "trap" => self.check_trap(skip_double_dash(args), depth),
             "hyperfine" | "parallel" | "tmux" | "watch" => {
                 let lines = args.iter().filter(|word| word.text.contains([' ', ';', '|', '&']));
                 lines.for_each(|line| self.check_code_in_unknown_environment(line, depth));
@@ -497,32 +499,6 @@ struct ProgramArgs<'w> {
     appended: usize,
     /// Whether the program receives only variables that the shell received, or harmless ones.
     has_known_environment: bool,
-}
-
-/// Returns whether one of these parts changes the directory of the current shell.
-fn changes_folder(parts: &[LinePart]) -> bool {
-    let mut depth = 0;
-    for part in parts {
-        match part {
-            LinePart::SubshellStart => depth += 1,
-            LinePart::SubshellEnd if depth == 0 => return false,
-            LinePart::SubshellEnd => depth -= 1,
-            LinePart::Command(command) if depth == 0 => {
-                let is_one = |word: &ShellWord| {
-                    is_folder_change_command(&word.text) || matches!(&*word.text, "eval" | "trap")
-                };
-                if command.words.iter().any(is_one) {
-                    return true;
-                }
-            }
-            _ => {}
-        }
-    }
-    false
-}
-
-fn is_folder_change_command(name: &str) -> bool {
-    matches!(name, "cd" | "chdir" | "pushd" | "popd")
 }
 
 fn word_texts(words: &[ShellWord]) -> Vec<&str> {

@@ -98,7 +98,7 @@ pub(super) fn default_value<'t>(source: &str, text: &'t str) -> Option<&'t str> 
     let rest = text.trim_start_matches(is_special);
     let rest = if rest.starts_with('[') { split_subscript(rest)?.1 } else { rest };
     let value = rest.strip_prefix(':').unwrap_or(rest).strip_prefix(['-', '+', '='])?;
-    (!value.is_empty()).then_some(value)
+    (!value.trim().is_empty()).then_some(value)
 }
 
 /// Splits a text that begins with a subscript after the bracket that ends the subscript. Returns

@@ -1,5 +1,7 @@
 //! Texts and scripts that a command runs as code.
 
+use std::mem::replace;
+
 use super::wrapped::wrapped_command;
 use super::{ProgramArgs, RiskFinder, RiskReason, program_name, tables, word_texts};
 use crate::parser::{InputOrigin, ShellWord, SimpleCommand};
@@ -41,11 +43,11 @@ impl RiskFinder<'_> {
                     takes_input |= letters.contains('s');
                     let names = after.split_at_checked(letters.matches(['o', 'O']).count());
                     let (names, args) = names.unwrap_or((after, &[]));
-                    let is_known =
-                        |name: &ShellWord| tables::is_understood_set_option(&name.text, false);
-                    if letters.contains(['a', 'k'])
-                        || letters.contains('o') && !names.iter().all(is_known)
-                    {
+                    let is_known = |name: &ShellWord| {
+                        tables::is_understood_set_option(&name.text, false)
+                            || tables::is_understood_shopt_option(&name.text)
+                    };
+                    if letters.contains(['a', 'k']) || !names.iter().all(is_known) {
                         return self.add_reason(RiskReason::new("risk-shell-unclear"));
                     }
                     rest = args;
@@ -56,7 +58,7 @@ impl RiskFinder<'_> {
             true => self.context.environment.clone(),
             false => None,
         };
-        let before = std::mem::replace(&mut self.context.environment, environment);
+        let before = replace(&mut self.context.environment, environment);
         match rest.first() {
             // Other shells parse a text in another way.
             first
@@ -101,13 +103,30 @@ impl RiskFinder<'_> {
         }
     }
 
+    /// Checks the code of a trap, which may run after any command.
+    pub(super) fn check_trap(&mut self, args: &[ShellWord], depth: usize) {
+        let mut possible = self.folders.for_subshell();
+        if self.changes_folder_later {
+            possible.add_unknown_folder();
+        }
+        let before = replace(&mut self.folders, possible.clone());
+        self.check_shell_code(&args[..args.len().min(1)], depth);
+        let changes_folder = self.folders != possible;
+        self.folders = before;
+        if changes_folder {
+            self.folders.add_unknown_folder();
+        }
+    }
+
     /// Checks a text that a subshell runs as commands. The subshell does not change the directory
     /// of the current shell.
     pub(super) fn check_subshell_code(&mut self, words: &[ShellWord], depth: usize) {
         let within = self.folders.for_subshell();
-        let before = std::mem::replace(&mut self.folders, within);
+        let before = replace(&mut self.folders, within);
+        let changes_folder_later = replace(&mut self.changes_folder_later, false);
         self.check_shell_code(words, depth);
         self.folders = before;
+        self.changes_folder_later = changes_folder_later;
     }
 
     /// Checks a text that a shell runs with variables that are not known.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use callboard_text::normalise;
 
 use crate::limits::MAX_POSSIBLE_FOLDERS;
-use crate::parser::ShellWord;
+use crate::parser::{LinePart, ShellWord, SimpleCommand};
 
 /// The possible folders at one point of a line; `None` stands for a folder that is known only at
 /// run time.
@@ -45,7 +45,7 @@ impl PossibleFolders {
     }
 
     fn resolve_cd(&self, args: &[ShellWord]) -> Vec<Option<PathBuf>> {
-        let is_known = |word: &&ShellWord| !word.expands && !word.text.starts_with('-');
+        let is_known = |word: &&ShellWord| !word.expands && !word.text.starts_with(['-', '+']);
         let target = args.first().filter(is_known).filter(|_| args.len() == 1);
         let to = |from: &Option<PathBuf>| {
             let path = Path::new(&target?.text);
@@ -81,4 +81,40 @@ fn add_folders_up_to_limit(folders: &mut Vec<Option<PathBuf>>, more: Vec<Option<
     if folders.len() > MAX_POSSIBLE_FOLDERS {
         *folders = vec![None];
     }
+}
+
+/// Returns whether a command may contain code that runs in the current shell.
+pub(super) fn runs_code(command: &SimpleCommand) -> bool {
+    command.words.iter().any(|word| matches!(&*word.text, "eval" | "trap"))
+}
+
+/// Returns whether a command may contain the name of a command that changes the directory.
+fn may_change_folder(command: &SimpleCommand) -> bool {
+    let in_code = |word: &ShellWord| {
+        let bare = word.text.replace(['"', '\'', '\\', '\n'], "");
+        word.expands || FOLDER_CHANGE_COMMANDS.iter().any(|name| bare.contains(name))
+    };
+    command.words.iter().any(|word| is_folder_change_command(&word.text))
+        || runs_code(command) && command.words.iter().any(in_code)
+}
+
+/// Returns whether one of these parts changes the directory of the current shell.
+pub(super) fn changes_folder(parts: &[LinePart]) -> bool {
+    let mut depth = 0;
+    for part in parts {
+        match part {
+            LinePart::SubshellStart => depth += 1,
+            LinePart::SubshellEnd if depth == 0 => return false,
+            LinePart::SubshellEnd => depth -= 1,
+            LinePart::Command(command) if depth == 0 && may_change_folder(command) => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+const FOLDER_CHANGE_COMMANDS: [&str; 4] = ["cd", "chdir", "pushd", "popd"];
+
+pub(super) fn is_folder_change_command(name: &str) -> bool {
+    FOLDER_CHANGE_COMMANDS.contains(&name)
 }

@@ -1,7 +1,8 @@
 //! Functions and builtins that change the commands of the shell.
 
+use super::folders::is_folder_change_command;
 use super::named_files::is_harmless_builtin;
-use super::{RiskFinder, RiskReason, is_folder_change_command, program_name, tables, variables};
+use super::{RiskFinder, RiskReason, program_name, tables, variables};
 use crate::parser::{LinePart, ShellWord};
 use crate::programs::{never_writes, programs, wraps_commands};
 

@@ -67,7 +67,6 @@ const SET_OPTIONS: &[&str] = &[
     "hashall",
     "histexpand",
     "ignoreeof",
-    "interactive-comments",
     "monitor",
     "noclobber",
     "noexec",
@@ -76,13 +75,45 @@ const SET_OPTIONS: &[&str] = &[
     "notify",
     "nounset",
     "onecmd",
-    "physical",
     "pipefail",
     "posix",
     "privileged",
     "verbose",
     "vi",
     "xtrace",
+];
+
+/// Returns whether an option of `shopt` is known to change no folder and no variable.
+pub(super) fn is_understood_shopt_option(name: &str) -> bool {
+    SHOPT_OPTIONS.contains(&name)
+}
+
+const SHOPT_OPTIONS: &[&str] = &[
+    "checkhash",
+    "checkjobs",
+    "checkwinsize",
+    "cmdhist",
+    "dotglob",
+    "expand_aliases",
+    "extglob",
+    "failglob",
+    "globasciiranges",
+    "globskipdots",
+    "globstar",
+    "gnu_errfmt",
+    "histappend",
+    "huponexit",
+    "inherit_errexit",
+    "lastpipe",
+    "lithist",
+    "login_shell",
+    "nocaseglob",
+    "nocasematch",
+    "nullglob",
+    "progcomp",
+    "restricted_shell",
+    "shift_verbose",
+    "xpg_echo",
 ];
 
 /// Returns whether a shell obeys a variable with this name, or exports it by itself, or whether

@@ -105,9 +105,20 @@ const VARIABLES: &[&str] = &[
 
 /// Removals in another folder than it seems, and folders that options hide.
 const FOLDERS: &[&str] = &[
+    "cd build && trap 'rm -rf *' EXIT && cd ../../out/x/build",
+    "cd build && eval \"trap 'rm -rf *' EXIT\" && cd ../../out/x/build",
+    "cd build && eval 'f() { rm -rf *; }' && cd ../../out/x/build && f",
+    "cd build && trap 'rm -rf *' EXIT && eval 'c\"d\" ../../out/x/build'",
+    "cd build && trap 'rm -rf *' EXIT && eval \"$X\"",
     "eval 'cd() { :; }'; cd build && rm -rf *",
     "cd() { :; }; cd build && rm -rf *",
     "function pushd { :; }; pushd build && rm -rf *",
+    "pushd build && pushd +1 && rm -rf *",
+    "pushd build && popd +0 && rm -rf *",
+    "set -o physical; cd link/../build && rm -rf *",
+    "shopt -s cdable_vars; b=/x/build; cd b && rm -rf *",
+    "shopt -s glob\"star\"",
+    "bash -O cdable_vars -c 'b=/x/build; cd b && rm -rf *'",
     "rm -f {../out/x/build/precious,nothing}",
     "rm {-rf,build,../out/x}",
     "rm -f build/{a,../../out/x}",
@@ -192,6 +203,9 @@ const ORDINARY: &[&str] = &[
     "local -i n; n=$(wc -l < f); while read -r line; do n+=1; done <<< \"$X\"",
     "echo ${a[${#a[@]}-1]} ${a[b[0]]} ${a[$((i + 1))]} \"${m[\"$k\"]}\" ${a[${i}]:-d}",
     "[[ \"$n\" -eq \"$m\" ]] || [[ $a -ge 5 && ( $b -le 3 ) ]]; echo $((a <= b)) $((a == b))",
+    "set -o pipefail; shopt -s nullglob extglob; shopt -u cdable_vars; bash -O extglob -c ls",
+    "cd build && trap 'rm -f a.txt' EXIT && make; pushd sub && rm -rf target",
+    "trap 'rm -rf build/tmp' EXIT; trap 'exit 1' INT; make; bash -c 'f() { rm -rf build; }; f'; eval 'f() { ls; }'",
     "curl -d \"{\\\"a\\\": $X, \\\"b\\\": 1}\" localhost",
 ];
 

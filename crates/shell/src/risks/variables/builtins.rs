@@ -30,7 +30,7 @@ impl RiskFinder<'_> {
             "printf" => self.variable_set_by_printf(args),
             "read" => self.variable_set_by_read(args),
             "set" => exporting_set_option(args),
-            "shopt" => exporting_shopt_option(args),
+            "shopt" => unclear_shopt_option(args),
             "unset" => match BuiltinArgs::parse(args, "fnv", "") {
                 Ok(parsed) => parsed.operand_texts().find_map(|name| self.risky_name(name)),
                 Err(word) => Some(&word.text),
@@ -247,19 +247,21 @@ fn exporting_set_option(args: &[ShellWord]) -> Option<&str> {
     None
 }
 
-/// Returns a word of the arguments of `shopt` that may be an option of `set -o` after which the
-/// shell exports every variable that it sets.
-fn exporting_shopt_option(args: &[ShellWord]) -> Option<&str> {
+/// Returns a word of the arguments of `shopt` that may be an option after which the shell exports
+/// variables or changes folders in another way. A quoted name may hide that `**` matches any depth.
+fn unclear_shopt_option(args: &[ShellWord]) -> Option<&str> {
     let has_letter = |letter| {
         let is_one = |word: &&ShellWord| word.text.starts_with('-') && word.text.contains(letter);
         args.iter().any(|word| is_one(&word))
     };
-    let of_set = has_letter('o');
+    let (of_set, disables) = (has_letter('o'), has_letter('u'));
+    let is_understood = |name: &str| match of_set {
+        true => tables::is_understood_set_option(name, disables),
+        false => disables || tables::is_understood_shopt_option(name),
+    };
     let is_risky = |word: &&ShellWord| {
         word.expands
-            || of_set
-                && !word.text.starts_with('-')
-                && !tables::is_understood_set_option(&word.text, has_letter('u'))
+            || !word.text.starts_with('-') && (word.is_quoted || !is_understood(&word.text))
     };
     args.iter().find(is_risky).map(|word| &*word.text)
 }
