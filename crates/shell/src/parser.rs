@@ -177,18 +177,16 @@ struct ShellParser<'a> {
 
 impl<'a> ShellParser<'a> {
     fn new_unless_too_deep(rest: &'a str, depth: usize) -> Result<Self, ParseFailure> {
-        let (found, current, heredocs) = (Vec::new(), SimpleCommand::default(), Vec::new());
-        let (is_begun, is_chained, is_doubtful) = (false, false, false);
         let reader = Self {
             rest,
             depth,
-            parts: found,
-            current,
-            has_prefix: is_begun,
-            is_after_and: is_chained,
-            is_success_unclear: is_doubtful,
+            parts: Vec::new(),
+            current: SimpleCommand::default(),
+            has_prefix: false,
+            is_after_and: false,
+            is_success_unclear: false,
             has_combined_redirect: false,
-            heredocs,
+            heredocs: Vec::new(),
         };
         if depth > MAX_COMMAND_DEPTH { Err(ParseFailure::TooDeep) } else { Ok(reader) }
     }
@@ -386,6 +384,11 @@ impl<'a> ShellParser<'a> {
             return if is_array { self.parse_array() } else { Ok(()) };
         }
         if self.has_prefix {
+            // In a substitution, bash 5.2 moves the redirections to the end of the command, and
+            // parses the command again.
+            if self.current.assignments.is_empty() && KEYWORDS.contains(&source) {
+                return Err(ParseFailure::Unclear);
+            }
             self.current.words.push(word);
             return Ok(());
         }
@@ -484,6 +487,11 @@ impl<'a> ShellParser<'a> {
         rest.is_some()
     }
 }
+
+const KEYWORDS: &[&str] = &[
+    "!", "[[", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
+    "if", "in", "select", "then", "time", "until", "while", "{", "}",
+];
 
 /// The second and later characters of operators.
 const JOINABLE: [char; 8] = ['&', '|', ';', '<', '>', '(', ')', '-'];

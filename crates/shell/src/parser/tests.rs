@@ -68,7 +68,7 @@ fn a_line_is_split_into_the_commands_that_run() {
         ("[[ -e <(a) || ! b =~ (c|d) ]]; e", &["a", "e"]),
         ("A=1 B+=2 C[0]=3 a D=4", &["A=1 B+=2 ?C[0]=3 a D=4"]),
         ("A=(b $(c)) d", &["c", "A= d b ?$"]),
-        ("A=1 if a; > b do c", &["A=1 if a", "do c >b"]),
+        ("A=1 if a; > b A=1 do c", &["A=1 if a", "A=1 do c >b"]),
         ("A=1", &["A=1"]),
     ] {
         assert_eq!(split(line).unwrap(), commands, "{line:?}");
@@ -246,6 +246,8 @@ fn unclear_lines_are_rejected() {
         "a >&--",
         "[[ x =~ (x ${y@) ]] \na\nP}) ]]",
         "time -a x",
+        "> a ! b",
+        "a $(> b time c)",
         "time -- x",
         "a=()b c",
         "a=(b)'c' d",

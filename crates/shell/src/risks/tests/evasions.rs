@@ -19,6 +19,8 @@ const HIDDEN_COMMANDS: &[&str] = &[
     "[[ PATH=1 \\\n -eq 1 ]]",
     "[[ -v\\\n a[GIT_CONFIG_COUNT=0] ]]",
     "[[ 1 -eq\\\n GIT_CONFIG_COUNT=0 ]]",
+    // Bash moves the redirection to the end of the command.
+    "ls $(> y ! sudo ls)",
     // A heredoc keeps the backslash before a quote.
     "bash <<E\necho \\\"; sudo ls; echo \\\"\nE",
     // The body of a heredoc begins inside a condition or an array.
