@@ -44,7 +44,7 @@ impl RiskFinder<'_> {
                     let names = after.split_at_checked(letters.matches(['o', 'O']).count());
                     let (names, args) = names.unwrap_or((after, &[]));
                     let is_known = |name: &ShellWord| {
-                        tables::is_understood_set_option(&name.text, false)
+                        tables::is_understood_set_option(&name.text)
                             || tables::is_understood_shopt_option(&name.text)
                     };
                     if letters.contains(['a', 'k']) || !names.iter().all(is_known) {

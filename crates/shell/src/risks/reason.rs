@@ -67,6 +67,8 @@ const ENGLISH: &[(&str, &str)] = &[
     ("risk-unknown-code", "the text that a shell runs is known only when it runs"),
     ("risk-unknown-target", "the target of its output, {}, is known only when it runs"),
     ("risk-sets-variable", "it sets {}, which may change what programs do"),
+    ("risk-sets-unknown", "{} may set or remove variables that change what programs do"),
+    ("risk-shell-option", "the option {} changes how the shell runs commands"),
     ("risk-evaluates", "{} may run commands that it contains"),
     ("risk-aliases", "{} changes the commands that the shell runs"),
     ("risk-redefines", "it defines a function {}, which replaces a command of this name"),
@@ -117,6 +119,7 @@ mod tests {
             include_str!("redefinitions.rs"),
             include_str!("removal.rs"),
             include_str!("tables.rs"),
+            include_str!("variables.rs"),
             include_str!("../parser.rs"),
         ];
         let texts = code.iter().flat_map(|code| code.split('"'));

@@ -51,13 +51,12 @@ pub(super) fn is_risky_variable_name(name: &str) -> bool {
     !is_own && !HARMLESS_VARIABLES.contains(&name) && !name.starts_with("LC_")
 }
 
-/// Returns whether an option of a shell, or of `set -o`, is known to export no variable. `disables`
-/// states that the option is turned off.
-pub(super) fn is_understood_set_option(name: &str, disables: bool) -> bool {
-    // With a history, `!` in a word may stand for another text.
-    SET_OPTIONS.contains(&name) || disables && name == "history"
+/// Returns whether an option of a shell, or of `set -o`, is known to export no variable.
+pub(super) fn is_understood_set_option(name: &str) -> bool {
+    SET_OPTIONS.contains(&name)
 }
 
+/// The option `history` is left out: with a history, `!` in a word may stand for another text.
 const SET_OPTIONS: &[&str] = &[
     "braceexpand",
     "emacs",
@@ -199,14 +198,9 @@ const SHELL_VARIABLES: &[&str] = &[
 const SHELL_VARIABLE_PREFIXES: &[&str] = &["BASH_", "COMP_", "READLINE_"];
 
 /// Assignments of variables that can change the behaviour of programs. These values are harmless:
-/// they only suppress prompts and paging, or name a common terminal type.
-const HARMLESS_ASSIGNMENTS: &[(&str, &str)] = &[
-    ("GIT_EDITOR", "true"),
-    ("GIT_PAGER", "cat"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("PAGER", "cat"),
-    ("TERM", "xterm-256color"),
-];
+/// they only suppress prompts and paging.
+const HARMLESS_ASSIGNMENTS: &[(&str, &str)] =
+    &[("GIT_EDITOR", "true"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("PAGER", "cat")];
 
 /// Variables that change the amount, language or colours of output, or that tests read.
 const HARMLESS_VARIABLES: &[&str] = &[
@@ -247,13 +241,29 @@ const HARMLESS_VARIABLES: &[&str] = &[
 
 /// Builtins that evaluate their arguments as expressions.
 pub(crate) const EVALUATING_BUILTINS: &[&str] = &[
-    "[", "declare", "export", "for", "getopts", "let", "local", "printf", "read", "readonly",
-    "select", "set", "test", "typeset", "unset", "wait",
+    "[",
+    "declare",
+    "export",
+    "for",
+    "getopts",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "select",
+    "set",
+    "test",
+    "typeset",
+    "unset",
+    "wait",
 ];
 
 /// Builtins that redefine other commands, or run their arguments.
 pub(super) const ALIASING_BUILTINS: &[&str] =
-    &["alias", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"];
+    &["alias", "bind", "compgen", "complete", "enable", "fc"];
 
 /// Programs that run a text as a command. Each entry contains the program, and the short and the
 /// long switch that precede the text.

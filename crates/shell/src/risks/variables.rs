@@ -26,15 +26,19 @@ impl RiskFinder<'_> {
                 risky = risky.or(self.variable_set_by_env(args));
             }
         }
+        if let Some(variable) = risky {
+            self.add_variable(variable);
+        }
         let builtin = builtin_position(words);
         if let Some(at) = builtin {
             let is_plain = at == 0 && words[at].source == words[at].text;
-            risky = risky.or(self.variable_set_by_builtin(&words[at], &words[at + 1..], is_plain));
-        }
-        if let Some(variable) = risky {
-            self.add_reason(
-                RiskReason::new("risk-sets-variable").with_subject("variable", variable),
-            );
+            match self.variable_set_by_builtin(&words[at], &words[at + 1..], is_plain) {
+                Some(option) if matches!(&*words[at].text, "set" | "shopt") => self.add_reason(
+                    RiskReason::new("risk-shell-option").with_subject("option", option),
+                ),
+                Some(variable) => self.add_variable(variable),
+                None => {}
+            }
         }
         let run = builtin.map(|at| &words[at..]).unwrap_or_default();
         let program = run.first().map(program_name).unwrap_or_default();
@@ -60,8 +64,7 @@ impl RiskFinder<'_> {
             None => self.add_evaluation(text),
             Some(names) => {
                 if let Some(name) = names.iter().find(|name| self.is_risky_in_shell(name)) {
-                    let reason = RiskReason::new("risk-sets-variable");
-                    self.add_reason(reason.with_subject("variable", name));
+                    self.add_variable(name);
                 }
             }
         }
@@ -87,6 +90,15 @@ impl RiskFinder<'_> {
             values.extend(command.input.iter().map(text));
         }
         values.iter().for_each(|value| self.check_arithmetic(value));
+    }
+
+    /// Adds a reason for a word that is the name of a variable, or that may set any variable.
+    fn add_variable(&mut self, word: &str) {
+        let key = match is_understood_name(word) {
+            true => "risk-sets-variable",
+            false => "risk-sets-unknown",
+        };
+        self.add_reason(RiskReason::new(key).with_subject("variable", word));
     }
 
     fn add_evaluation(&mut self, word: &str) {

@@ -6,6 +6,9 @@ use super::{find, has_reason};
 use crate::risks::{RiskReason, ShellContext, find_risks};
 use pretty_assertions::assert_eq;
 
+const VARIABLE_REASONS: [&str; 3] =
+    ["risk-sets-variable", "risk-sets-unknown", "risk-shell-option"];
+
 #[test]
 fn variables_are_found_at_each_position_of_a_program() {
     for (line, variable) in [
@@ -53,7 +56,7 @@ fn variables_are_found_at_each_position_of_a_program() {
         let reasons = find(line).reasons;
         let subject = |reason: &RiskReason| {
             let (_, subject) = reason.subject.clone()?;
-            (reason.key == "risk-sets-variable").then_some(subject)
+            VARIABLE_REASONS.contains(&reason.key).then_some(subject)
         };
         let found: Vec<_> = reasons.iter().filter_map(subject).collect();
         assert_eq!(found, [variable], "{line}: {reasons:?}");
@@ -167,6 +170,10 @@ const OPTIONS_OF_BUILTINS: &[&str] = &[
     "printf -v a -v PATH bin",
     "getopts -- -a PATH -a",
     "getopts a PATH -a",
+    "command -p mapfile -t PATH < f",
+    "readarray -n 1 -t PATH < f",
+    "mapfile -C 'sudo ls' -c 1 a < f",
+    "mapfile $X < f",
     "wait -n -p PATH",
     "wait -npPATH",
     "X=p; command \"-$Xv\" export CC=1",
@@ -199,12 +206,12 @@ fn words_that_may_set_another_variable_need_permission() {
     for line in [OPTIONS_AND_SUBSCRIPTS, EXPANDING_WORDS, OPTIONS_OF_BUILTINS].concat() {
         let reasons = find(line).reasons;
         let is_one = |reason: &RiskReason| {
-            matches!(reason.key, "risk-sets-variable" | "risk-evaluates" | "risk-unclear")
+            VARIABLE_REASONS.contains(&reason.key)
+                || matches!(reason.key, "risk-evaluates" | "risk-unclear")
         };
         assert!(reasons.iter().any(is_one), "{line}: {reasons:?}");
     }
     for line in [
-        "command -p mapfile -t PATH < f",
         "builtin -- alias ls=evil",
         "command builtin alias ls=evil",
         "hash -p file name",
@@ -295,7 +302,9 @@ fn arithmetic_that_assigns_a_variable_of_programs_needs_permission() {
     ] {
         let is_one = |key: &str| has_reason(line, key);
         let is_found =
-            ["risk-evaluates", "risk-unclear", "risk-sets-variable"].into_iter().any(is_one);
+            ["risk-evaluates", "risk-unclear", "risk-sets-variable", "risk-sets-unknown"]
+                .into_iter()
+                .any(is_one);
         assert!(is_found, "{line}: {:?}", find(line).reasons);
     }
 }
@@ -389,6 +398,8 @@ fn ordinary_lines_with_variables_need_no_permission() {
         "a=(1 2); echo $((${a[0]} + 1))",
         "declare -p PATH; declare -f f; readonly -f f",
         "hash -r",
+        "mapfile -t lines < f; readarray -d '' -t LINES < <(ls); mapfile < f",
+        "set +a; set +o allexport; set +xa; shopt -uo allexport",
         "exec make; exec 3> a",
         "env -u RUST_LOG -C sub cargo test",
         "a=(1 2); export c=$'x\\n'",

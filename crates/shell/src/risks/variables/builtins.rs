@@ -3,7 +3,7 @@
 use crate::parser::arithmetic::is_understood_name;
 use crate::parser::{ShellWord, is_assignment};
 use crate::risks::wrapped::wrapped_command;
-use crate::risks::{RiskFinder, program_name, tables};
+use crate::risks::{RiskFinder, program_name, skip_double_dash, tables};
 
 impl RiskFinder<'_> {
     /// Returns a variable that a builtin sets, exports or removes, if this may change the behaviour
@@ -27,9 +27,13 @@ impl RiskFinder<'_> {
                 args.iter().for_each(|word| self.check_arithmetic(&word.text));
                 args.iter().find(|word| word.expands).map(|word| &*word.text)
             }
+            "mapfile" | "readarray" => match BuiltinArgs::parse(args, "t", "dnOsu") {
+                Ok(parsed) => parsed.operand_texts().find_map(|name| self.risky_name(name)),
+                Err(word) => Some(&word.text),
+            },
             "printf" => self.variable_set_by_printf(args),
             "read" => self.variable_set_by_read(args),
-            "set" => exporting_set_option(args),
+            "set" => unclear_set_option(args),
             "shopt" => unclear_shopt_option(args),
             "unset" => match BuiltinArgs::parse(args, "fnv", "") {
                 Ok(parsed) => parsed.operand_texts().find_map(|name| self.risky_name(name)),
@@ -44,7 +48,7 @@ impl RiskFinder<'_> {
     }
 
     fn variable_set_by_getopts<'w>(&mut self, args: &'w [ShellWord]) -> Option<&'w str> {
-        let operands = after_double_dash(args);
+        let operands = skip_double_dash(args);
         let letters = operands.first()?;
         if letters.expands || letters.text.starts_with('-') {
             return Some(&letters.text);
@@ -89,7 +93,7 @@ impl RiskFinder<'_> {
     ) -> Option<&'w str> {
         let is_option = |word: &&ShellWord| word.text.starts_with(['-', '+']) && word.text != "--";
         let (options, rest) = args.split_at(args.iter().take_while(is_option).count());
-        let operands = after_double_dash(rest);
+        let operands = skip_double_dash(rest);
         let is_known = |word: &ShellWord| {
             !word.expands && word.text[1..].bytes().all(|letter| b"AFafgilprux".contains(&letter))
         };
@@ -195,14 +199,6 @@ impl<'w> BuiltinArgs<'w> {
     }
 }
 
-/// Returns the words after a leading `--`, which ends the options.
-fn after_double_dash(args: &[ShellWord]) -> &[ShellWord] {
-    match args {
-        [first, rest @ ..] if first.text == "--" => rest,
-        _ => args,
-    }
-}
-
 /// Returns whether a format of `printf` contains the conversion `%n`, which assigns the number of
 /// characters to a variable.
 fn assigns_count(format: &str) -> bool {
@@ -222,8 +218,8 @@ fn option_that_removes_all(args: &[ShellWord]) -> Option<&str> {
 }
 
 /// Returns a word of the arguments of `set` that may be an option after which the shell exports
-/// every variable that it sets.
-fn exporting_set_option(args: &[ShellWord]) -> Option<&str> {
+/// variables or parses words in another way.
+fn unclear_set_option(args: &[ShellWord]) -> Option<&str> {
     let mut args = args.iter();
     while let Some(word) = args.next() {
         if word.expands {
@@ -234,14 +230,16 @@ fn exporting_set_option(args: &[ShellWord]) -> Option<&str> {
         if matches!(&*word.text, "-" | "--") {
             return None;
         }
-        if !letters.bytes().all(|letter| b"BCEHTbefhmnoptuvx".contains(&letter)) {
+        let names = args.by_ref().take(letters.matches('o').count());
+        // A `+` switches options off.
+        let disables = word.text.starts_with('+');
+        let is_known = |name: &&ShellWord| disables || tables::is_understood_set_option(&name.text);
+        let unknown = names.filter(|name| name.expands || !is_known(name)).last();
+        if !disables && !letters.bytes().all(|letter| b"BCEHTbefhmnoptuvx".contains(&letter)) {
             return Some(&word.text);
         }
-        let disables = word.text.starts_with('+');
-        for name in args.by_ref().take(letters.matches('o').count()) {
-            if !tables::is_understood_set_option(&name.text, disables) {
-                return Some(&name.text);
-            }
+        if let Some(name) = unknown {
+            return Some(&name.text);
         }
     }
     None
@@ -256,8 +254,9 @@ fn unclear_shopt_option(args: &[ShellWord]) -> Option<&str> {
     };
     let (of_set, disables) = (has_letter('o'), has_letter('u'));
     let is_understood = |name: &str| match of_set {
-        true => tables::is_understood_set_option(name, disables),
-        false => disables || tables::is_understood_shopt_option(name),
+        _ if disables => true,
+        true => tables::is_understood_set_option(name),
+        false => tables::is_understood_shopt_option(name),
     };
     let is_risky = |word: &&ShellWord| {
         word.expands
