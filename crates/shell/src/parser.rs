@@ -357,6 +357,9 @@ impl<'a> ShellParser<'a> {
             if is_name(name) {
                 self.add_arithmetic(subscript.trim_end_matches(']'));
                 self.add_assignment(format!("{name}=3"));
+                if is_exec && self.current.words.len() == 1 {
+                    return self.parse_redirect("3");
+                }
             }
         }
         if self.is_for_or_select_head() && matches!(source, "do" | "{") {

@@ -5,7 +5,12 @@ use super::{ParseFailure, ShellParser};
 impl ShellParser<'_> {
     pub(super) fn parse_array(&mut self) -> Result<(), ParseFailure> {
         loop {
+            let before = self.rest;
             self.skip_blanks_and_line_ends()?;
+            let is_line_start = before[..before.len() - self.rest.len()].contains('\n');
+            if is_line_start && self.skip_plain_comment() {
+                continue;
+            }
             if self.eat(")") {
                 // A word directly after the parenthesis would belong to the array, and would not be
                 // a command.
@@ -77,6 +82,17 @@ impl ShellParser<'_> {
                 }
             }
         }
+    }
+
+    /// Skips a comment whose characters have no meaning in any shell. Returns whether there is one.
+    fn skip_plain_comment(&mut self) -> bool {
+        let (comment, rest) = self.rest.split_at(self.rest.find('\n').unwrap_or(self.rest.len()));
+        let is_plain = |letter: char| letter.is_alphanumeric() || " #,.:;/_+=-".contains(letter);
+        let is_comment = comment.starts_with('#') && comment.chars().all(is_plain);
+        if is_comment {
+            self.rest = rest;
+        }
+        is_comment
     }
 
     /// Skips blanks, line continuations and ends of lines. The line is unclear if the body of a

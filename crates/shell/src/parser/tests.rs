@@ -67,6 +67,8 @@ fn a_line_is_split_into_the_commands_that_run() {
         ("[[ a == ']]' ]] && b", &["b"]),
         ("[[ -e <(a) || ! b =~ (c|d) ]]; e", &["a", "e"]),
         ("A=1 B+=2 C[0]=3 a D=4", &["A=1 B+=2 ?C[0]=3 a D=4"]),
+        ("A=(\n # b, c\n b\n) d", &["A= d b"]),
+        ("exec {a}> b", &["a=3", "exec >b"]),
         ("A=(b $(c)) d", &["c", "A= d b ?$"]),
         ("A=1 if a; > b A=1 do c", &["A=1 if a", "A=1 do c >b"]),
         ("A=1", &["A=1"]),
@@ -211,8 +213,7 @@ fn unclear_lines_are_rejected() {
         "((a))",
         "coproc a",
         "coproc a { b; }",
-        "a=(b # c\n)",
-        "a=([b # ]=c)",
+        "$((1 # 2))",
         "a[b # ]=c",
         "a['b']=c",
         "[[ a # b\n]]",
@@ -249,6 +250,18 @@ fn unclear_lines_are_rejected() {
         "> a ! b",
         "a $(> b time c)",
         "time -- x",
+    ] {
+        assert_eq!(split(line), Err(ParseFailure::Unclear), "{line:?}");
+    }
+}
+
+#[test]
+fn unclear_arrays_are_rejected() {
+    for line in [
+        "a=(b # c\n)",
+        "a=(b\n# c)\n)",
+        "a=(b\n# 'c\n)",
+        "a=([b # ]=c)",
         "a=()b c",
         "a=(b)'c' d",
         "a=(b)<(c) d",
@@ -458,6 +471,8 @@ const FORMS: &[(&str, &str)] = &[
     ("[[ x =~ ", " ]]; x"),
     ("a=(", ")"),
     ("a+=( ", " ) x"),
+    ("a=(\n# ", "\nx) x"),
+    ("x $((16#", "))"),
     ("a=([", "]=x)"),
     ("a[", "]=1"),
     ("a[", "]=1 x"),

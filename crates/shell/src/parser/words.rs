@@ -215,7 +215,7 @@ impl ShellParser<'_> {
     /// Parses up to the end of `((…))`. The result is [`ParseFailure::Unclear`] if the text may
     /// also be commands in parentheses.
     pub(super) fn parse_arithmetic(&mut self) -> Result<(), ParseFailure> {
-        let (mut open, mut within) = (0, ShellWord::default());
+        let (mut open, mut within, mut is_after_digit) = (0, ShellWord::default(), false);
         loop {
             match self.peek() {
                 Some(')') if open == 0 => {
@@ -223,10 +223,13 @@ impl ShellParser<'_> {
                 }
                 Some('$') => self.parse_dollar(&mut within, true)?,
                 Some('`') => self.parse_backquoted(&mut within)?,
+                // The base of a number, e.g. `16#ff`, does not start a comment.
+                Some('#') if is_after_digit => self.bump(),
                 None | Some(';' | '\n' | '\'' | '"' | '\\' | '{' | '#') => {
                     return Err(ParseFailure::Unclear);
                 }
                 Some(letter) => {
+                    is_after_digit = letter.is_ascii_digit();
                     open += i32::from(letter == '(') - i32::from(letter == ')');
                     self.bump();
                 }

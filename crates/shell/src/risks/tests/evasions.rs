@@ -208,6 +208,8 @@ const ORDINARY: &[&str] = &[
     "set -o pipefail; shopt -s nullglob extglob; shopt -u cdable_vars; bash -O extglob -c ls",
     "cd build && trap 'rm -f a.txt' EXIT && make; pushd sub && rm -rf target",
     "trap 'rm -rf build/tmp' EXIT; trap 'exit 1' INT; make; bash -c 'f() { rm -rf build; }; f'; eval 'f() { ls; }'",
+    "a=(\n  # the first\n  x\n  # -- second: y/z.\n  y\n)\nls \"${a[@]}\"",
+    "exec {fd}>log; echo $((16#ff + 2))",
     "curl -d \"{\\\"a\\\": $X, \\\"b\\\": 1}\" localhost",
 ];
 
