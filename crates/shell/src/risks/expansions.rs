@@ -29,7 +29,8 @@ fn has_defaults(word: &ShellWord) -> bool {
 }
 
 fn has_braces(word: &ShellWord) -> bool {
-    word.may_split && word.text.contains('{') && word.text.contains(',')
+    let has = |mark: &str| word.text.contains(mark);
+    word.may_split && has("{") && (has(",") || has(".."))
 }
 
 fn with_defaults(word: &ShellWord) -> ShellWord {

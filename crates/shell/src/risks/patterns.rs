@@ -196,7 +196,7 @@ pub(super) fn expand_braces(text: &str) -> Option<Vec<String>> {
         match split_brace_alternatives(&text[open + 1..]) {
             Some((parts, after)) => {
                 let (before, after) = (&text[..open], &text[open + 1 + after..]);
-                let word = |part: &str| (format!("{before}{part}{after}"), open);
+                let word = |part: String| (format!("{before}{part}{after}"), open);
                 waiting.extend(parts.into_iter().rev().map(word));
             }
             None => waiting.push((text, open + 1)),
@@ -210,22 +210,19 @@ pub(super) fn expand_braces(text: &str) -> Option<Vec<String>> {
 
 /// Splits the text after a `{` into the alternatives. Returns them and the number of bytes up to
 /// the end of the braces, or `None` if a shell does not expand the braces.
-fn split_brace_alternatives(text: &str) -> Option<(Vec<&str>, usize)> {
+fn split_brace_alternatives(text: &str) -> Option<(Vec<String>, usize)> {
     let (mut depth, mut parts, mut begin) = (0, Vec::new(), 0);
     for (at, letter) in text.char_indices() {
         match letter {
             '{' => depth += 1,
             '}' if depth > 0 => depth -= 1,
             ',' if depth == 0 => {
-                parts.push(&text[begin..at]);
+                parts.push(text[begin..at].to_owned());
                 begin = at + 1;
             }
-            '}' if parts.is_empty() && text[..at].contains("..") => {
-                return Some((vec!["*"], at + 1));
-            }
-            '}' if parts.is_empty() => return None,
+            '}' if parts.is_empty() => return Some((sequence_members(&text[..at])?, at + 1)),
             '}' => {
-                parts.push(&text[begin..at]);
+                parts.push(text[begin..at].to_owned());
                 return Some((parts, at + 1));
             }
             _ => {}
@@ -233,6 +230,28 @@ fn split_brace_alternatives(text: &str) -> Option<(Vec<&str>, usize)> {
     }
     None
 }
+
+/// Returns the members of a sequence such as `a..c`, or `*` if it is long or has leading zeros.
+fn sequence_members(text: &str) -> Option<Vec<String>> {
+    let (first, rest) = text.split_once("..")?;
+    let last = rest.split("..").next().unwrap_or(rest);
+    let numbers = first.parse::<i64>().ok().zip(last.parse::<i64>().ok());
+    let members: Vec<_> = match (numbers, first.as_bytes(), last.as_bytes()) {
+        (Some((first, last)), ..) if !text.contains('0') => (first.min(last)..=first.max(last))
+            .take(MAX_SEQUENCE + 1)
+            .map(|it| it.to_string())
+            .collect(),
+        (None, [first], [last]) => {
+            (*first.min(last)..=*first.max(last)).map(|it| char::from(it).to_string()).collect()
+        }
+        _ => Vec::new(),
+    };
+    let is_short = (1..=MAX_SEQUENCE).contains(&members.len());
+    Some(if is_short { members } else { vec!["*".to_owned()] })
+}
+
+/// Maximum number of members of a sequence in braces that are distinguished.
+const MAX_SEQUENCE: usize = 8;
 
 /// Returns whether a name matches a pattern of a shell. A `[…]` matches any character.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
@@ -333,6 +352,8 @@ mod tests {
             ("{}{a}{", &["{}{a}{"]),
             ("{a{b,c}", &["{ab", "{ac"]),
             ("x{1..9}", &["x*"]),
+            ("{1..3}{c..b}", &["1b", "1c", "2b", "2c", "3b", "3c"]),
+            ("{d..d}{01..02}{a..}", &["d**"]),
         ] {
             assert_eq!(expand_braces(text).unwrap(), expected, "{text}");
         }

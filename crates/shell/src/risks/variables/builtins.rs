@@ -235,7 +235,10 @@ fn unclear_set_option(args: &[ShellWord]) -> Option<&str> {
         let disables = word.text.starts_with('+');
         let is_known = |name: &&ShellWord| disables || tables::is_understood_set_option(&name.text);
         let unknown = names.filter(|name| name.expands || !is_known(name)).last();
-        if !disables && !letters.bytes().all(|letter| b"BCEHTbefhmnoptuvx".contains(&letter)) {
+        let is_letter = |letter: char| {
+            "BCEHTbefhmnoptuvx".contains(letter) || disables && "Pak".contains(letter)
+        };
+        if !letters.chars().all(is_letter) {
             return Some(&word.text);
         }
         if let Some(name) = unknown {
