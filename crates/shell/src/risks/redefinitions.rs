@@ -2,9 +2,10 @@
 
 use super::folders::is_folder_change_command;
 use super::named_files::is_harmless_builtin;
+use super::wrapped::is_understood_wrapper;
 use super::{RiskFinder, RiskReason, program_name, tables, variables};
 use crate::parser::{LinePart, ShellWord};
-use crate::programs::{never_writes, programs, wraps_commands};
+use crate::programs::{never_writes, programs};
 
 impl RiskFinder<'_> {
     /// Adds a reason if a function replaces a command that the other checks understand.
@@ -39,10 +40,10 @@ impl RiskFinder<'_> {
 fn is_understood_command(name: &str) -> bool {
     programs().iter().any(|program| program.words.first() == Some(&name))
         || never_writes(name)
-        || wraps_commands(name)
+        || is_understood_wrapper(name)
         || is_harmless_builtin(name)
         || is_folder_change_command(name)
         || tables::EVALUATING_BUILTINS.contains(&name)
         || tables::ALIASING_BUILTINS.contains(&name)
-        || matches!(name, "hash" | "jobs" | "shopt")
+        || matches!(name, "." | "eval" | "hash" | "jobs" | "shopt" | "source" | "trap")
 }

@@ -99,6 +99,11 @@ const WRAPPERS: &[WrapperOptions] = &[
     },
 ];
 
+/// Returns whether the options of a program that runs a command are understood.
+pub(super) fn is_understood_wrapper(name: &str) -> bool {
+    WRAPPERS.iter().any(|options| options.name == name)
+}
+
 /// Returns the command that a program runs. Returns `None` if the program is not known, or if one
 /// of its options is not understood. `args` are the words after the program.
 pub(super) fn wrapped_command<'w>(name: &str, args: &'w [ShellWord]) -> Option<WrappedCommand<'w>> {

@@ -171,6 +171,7 @@ const FUNCTIONS: &[&str] = &[
     "/bin/cat() { cp evil \"$1\"; }; /bin/cat .git/hooks/x",
     "timeout() { cp evil \"$3\"; }; timeout 5 cat .git/hooks/x",
     "test() { cp evil \"$2\"; }; test -f .git/hooks/x",
+    "source() { cp evil \"$1\"; }; source .git/hooks/x",
     "read() { :; }; PATH=x read a",
     "set() { :; }",
 ];
@@ -182,7 +183,7 @@ const ORDINARY: &[&str] = &[
     "bash <<'E'\necho \\\"a\\\"\nE",
     "cat <<'E' > a && [[ -n x ]]\na\nE",
     "jobs; jobs -l; jobs -p %1",
-    "log() { echo \"$*\"; }; run_tests() { cargo test; }; log a && run_tests",
+    "log() { echo \"$*\"; }; watch() { make; }; run_tests() { cargo test; }; log a && run_tests",
     "echo \"${PORT:-8080}\" ${X:-a b} ${1:-/usr/local} \"${HOME:-/root}\"",
     "OUT=${OUT:-build}; mkdir -p \"$OUT\"; cp a \"${OUT:-build}/a\"",
     "make -j${N:-4} && cargo test ${FLAGS:---workspace}",
