@@ -9,6 +9,7 @@ use super::{RiskFinder, RiskReason, Risks, program_name, reading, removal, table
 use crate::limits::{MAX_COMMAND_PATHS, MAX_RESOLVED_NAMES};
 use crate::parser::arithmetic::is_name_part;
 use crate::parser::{LinePart, ShellWord, SimpleCommand};
+use crate::programs::{is_interpreter, is_shell};
 
 /// Properties of a line, and of the text in it that is being checked, that determine which of the
 /// commands may change the named files.
@@ -126,8 +127,11 @@ impl RiskFinder<'_> {
         let is_handed_on = is_reader && self.traits.hands_names_on(self.subshells > 0);
         let args = words.get(1..).filter(|_| !is_text || is_handed_on).unwrap_or_default();
         let elements = &command.array_elements;
-        let is_stored = program == "cat" && !writes.is_empty();
-        let takes_input = self.traits.takes_names_from_input && !is_stored;
+        // The text is stored, or is code.
+        let is_other = program == "cat" && !writes.is_empty()
+            || is_interpreter(&program)
+            || is_shell(&program);
+        let takes_input = self.traits.takes_names_from_input && !is_other;
         let input = command.input.iter().filter(|_| takes_input);
         let input: Vec<_> = input.flat_map(words_in_input).collect();
         let mut opened =
@@ -141,8 +145,8 @@ impl RiskFinder<'_> {
         let usage = NameUse { program: &program, is_shown: self.traits.only_reads };
         let values = self.limit_words(sets).iter().map(assigned_value);
         let elements = self.limit_words(&command.array_elements).iter().cloned();
-        let input = self.limit_words(&input).iter().cloned();
-        let values: Vec<_> = values.chain(elements).chain(input).collect();
+        let input = if self.traits.only_reads { &[] } else { self.limit_words(&input) };
+        let values: Vec<_> = values.chain(elements).chain(input.iter().cloned()).collect();
         values.iter().for_each(|word| self.add_named_files(word, usage, &[]));
         let args = self.limit_words(args);
         if self.traits.removes_taken_names {

@@ -238,4 +238,12 @@ fn ordinary_lines_with_such_syntax_need_no_permission() {
     for line in ORDINARY {
         assert_eq!(find(line).reasons, [], "{line}");
     }
+    let words: String = (0..300).map(|number| format!(" word{number}")).collect();
+    for line in [
+        format!("python3 <<'E'\n{words}\nE\nls | xargs rm -f"),
+        format!("while read -r a b; do echo $b; done <<'E'\n{words}\nE"),
+        format!("cat > a <<'E'\n{words}\nE\nwhile read -r f; do gzip $f; done < b"),
+    ] {
+        assert_eq!(find(&line).reasons, [], "{line}");
+    }
 }
