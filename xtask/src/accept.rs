@@ -91,7 +91,7 @@ struct ReleasePrograms {
     callboard: PathBuf,
     /// A minimal agent that uses the SDK: `crates/agent/examples/echo_agent.rs`.
     echo: PathBuf,
-    /// A minimal process that only answers `initialize`: `xtask/examples/echo_floor.rs`.
+    /// An agent that does only what ACP and a model require: `xtask/examples/floor_agent.rs`.
     floor: PathBuf,
     /// The hosts of the row `ssrf`: `xtask/examples/denied_hosts.rs`.
     denied_hosts: PathBuf,
@@ -250,7 +250,7 @@ impl ReleasePrograms {
         Self {
             callboard: release.join("callboard"),
             echo: example("echo_agent"),
-            floor: example("echo_floor"),
+            floor: example("floor_agent"),
             denied_hosts: example("denied_hosts"),
             flood: example("flood_agent"),
             model_server: example("model_server"),
@@ -268,9 +268,7 @@ fn build_release_programs(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
         "build --release -p callboard --example echo_agent",
         "build --release -p callboard-runtime --example flood_agent",
         "build --release -p callboard-models --features mock-server --example model_server",
-        "build --release -p xtask --example echo_floor",
-        "build --release -p xtask --example denied_hosts",
-        "build --release -p xtask --example echo_floor --example mcp_server",
+        "build --release -p xtask --example denied_hosts --example floor_agent --example mcp_server",
     ] {
         ui.print_remark_to_stderr(format_args!("cargo {words}"));
         process::run_expecting_success(&mut workspace.cargo_command(words))?;

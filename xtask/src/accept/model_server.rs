@@ -1,6 +1,7 @@
 //! A scripted model server in a separate process, and the agent that uses it.
 
 use std::io::{BufRead as _, BufReader, Lines};
+use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -22,6 +23,10 @@ pub(super) struct ModelServerProcess {
     address: String,
     finished_requests: Receiver<Value>,
 }
+
+/// Returns the command of an agent that uses a server as its model.
+pub(super) type AgentCommand =
+    fn(&ModelServerProcess, &ReleasePrograms, &ScratchFolders) -> Command;
 
 impl ModelServerProcess {
     /// Starts a server that answers the requests with these answers, in this order.
@@ -63,8 +68,22 @@ impl ModelServerProcess {
         built: &ReleasePrograms,
         scratch: &ScratchFolders,
     ) -> Command {
-        let mut command = isolated_command(&built.callboard, scratch);
+        let mut command = self.command_with_model(&built.callboard, scratch);
         command.args(["acp", "--model", "openai/scripted", "--mode", "auto"]);
+        command
+    }
+
+    /// Returns the command of the floor agent, with this server as its model.
+    pub(super) fn floor_agent_command(
+        &self,
+        built: &ReleasePrograms,
+        scratch: &ScratchFolders,
+    ) -> Command {
+        self.command_with_model(&built.floor, scratch)
+    }
+
+    fn command_with_model(&self, program: &Path, scratch: &ScratchFolders) -> Command {
+        let mut command = isolated_command(program, scratch);
         let url = format!("http://{}/v1", self.address);
         command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "sk-scripted");
         command

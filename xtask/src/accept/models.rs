@@ -13,12 +13,14 @@ use serde_json::{Value, json};
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
 use super::figures::{initialize, median, open_session, read_memory_mib};
-use super::model_server::{ModelServerProcess, final_reply, reply_with_call, reply_with_steps};
+use super::model_server::{
+    AgentCommand, ModelServerProcess, final_reply, reply_with_call, reply_with_steps,
+};
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
 pub(super) use self::calls::{
-    large_file_edit_latency, longest_parallel_turn_overhead, small_file_edit_latency,
+    additional_small_edit_latency, large_edit_ratio_to_floor, parallel_sessions_ratio_to_floor,
     streamed_path_latency,
 };
 pub(super) use self::cancel::cancel_latency_at_points;
@@ -120,12 +122,20 @@ const CALLS: usize = 100;
 
 /// Runs n sessions of 100 calls of `read_file`, with one call per reply. Measures the milliseconds
 /// between a reply of the model and the next request, at the 10th and at the last call. Returns the
-/// larger of the two medians.
-pub(super) fn read_reply_to_request_latency(
+/// larger of the two differences between the medians of callboard and of the floor agent.
+pub(super) fn additional_read_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let ours = read_latencies(built, n, ModelServerProcess::agent_command)?;
+    let floor = read_latencies(built, n, ModelServerProcess::floor_agent_command)?;
+    Ok((ours.0 - floor.0).max(ours.1 - floor.1))
+}
+
+/// Returns the medians at the 10th and at the last call.
+fn read_latencies(
     built: &ReleasePrograms,
     n: u32,
-) -> Result<f64, TaskError> {
-    let (mut server, mut agent) = start_reading_session(built, "model-read", n)?;
+    command: AgentCommand,
+) -> Result<(f64, f64), TaskError> {
+    let (mut server, mut agent) = start_reading_session(built, "model-read", n, command)?;
     let (mut tenth, mut last) = (Vec::new(), Vec::new());
     for _ in 0..n {
         agent.replace_with_new_session()?;
@@ -136,14 +146,15 @@ pub(super) fn read_reply_to_request_latency(
         tenth.extend(gaps.get(10).copied().flatten());
         last.extend(gaps.last().copied().flatten());
     }
-    Ok(median(tenth).max(median(last)))
+    Ok((median(tenth), median(last)))
 }
 
 /// Runs sessions with n calls of `read_file` in total, and returns the maximum resident memory of
 /// the agent in MiB.
 pub(super) fn peak_memory_after_reads(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let sessions = n.div_ceil(CALLS as u32);
-    let (_server, mut agent) = start_reading_session(built, "model-peak", sessions)?;
+    let command = ModelServerProcess::agent_command;
+    let (_server, mut agent) = start_reading_session(built, "model-peak", sessions, command)?;
     for _ in 0..sessions {
         agent.replace_with_new_session()?;
         agent.run_turn(&["go".to_owned()])?;
@@ -155,6 +166,7 @@ fn start_reading_session(
     built: &ReleasePrograms,
     name: &str,
     sessions: u32,
+    command: AgentCommand,
 ) -> Result<(ModelServerProcess, SessionClient), TaskError> {
     let scratch = ScratchFolders::new(name)?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -162,13 +174,26 @@ fn start_reading_session(
     let session = vec![read; CALLS].into_iter().chain([final_reply()]);
     let answers = (0..sessions).flat_map(|_| session.clone());
     let server = ModelServerProcess::start(built, &scratch, answers)?;
-    let agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
+    let agent = SessionClient::start(&mut command(&server, built, &scratch), scratch)?;
     Ok((server, agent))
 }
 
-/// Runs n turns whose first reply has 50 calls of `read_file`. Returns the median of the
-/// milliseconds between this reply and the next request.
-pub(super) fn parallel_reads_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+/// Runs n turns whose first reply has 50 calls of `read_file`. Measures the milliseconds between
+/// this reply and the next request. Returns the median of callboard, divided by that of the floor
+/// agent.
+pub(super) fn parallel_reads_ratio_to_floor(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
+    let ours = parallel_reads_latency(built, n, ModelServerProcess::agent_command)?;
+    Ok(ours / parallel_reads_latency(built, n, ModelServerProcess::floor_agent_command)?)
+}
+
+fn parallel_reads_latency(
+    built: &ReleasePrograms,
+    n: u32,
+    command: AgentCommand,
+) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("model-reads")?;
     let read = |index: usize| {
         let args = json!({"path": format!("{index}.txt")});
@@ -181,7 +206,7 @@ pub(super) fn parallel_reads_latency(built: &ReleasePrograms, n: u32) -> Result<
     let reads = reply_with_steps(&json!((0..50).map(read).collect::<Vec<_>>()));
     let answers = (0..n + WARM_UP).flat_map(|_| [reads.clone(), final_reply()]);
     let mut server = ModelServerProcess::start(built, &scratch, answers)?;
-    let mut agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
+    let mut agent = SessionClient::start(&mut command(&server, built, &scratch), scratch)?;
     let mut gaps = Vec::new();
     for turn in 0..n + WARM_UP {
         agent.replace_with_new_session()?;

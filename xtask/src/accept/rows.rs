@@ -236,41 +236,43 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "model-read",
-        what: "ms from a reply of the model with a read_file call to the next request, at the 10th \
-               or the 100th call, median of n sessions",
+        what: "ms by which the time from a reply of the model with a read_file call to the next request \
+               exceeds that of the floor agent, at the 10th or the 100th call, medians of n sessions",
         n: 20,
-        target: Some(2.0),
-        measure: Programs(models::read_reply_to_request_latency),
+        target: Some(0.5),
+        measure: Programs(models::additional_read_latency),
     },
     AcceptanceRow {
         name: "model-reads",
-        what: "ms from a reply of the model with 50 reads to the next request, median of n",
+        what: "time from a reply of the model with 50 reads to the next request, as a multiple of that of \
+               the floor agent, medians of n turns",
         n: 20,
-        target: Some(20.0),
-        measure: Programs(models::parallel_reads_latency),
+        target: Some(4.3),
+        measure: Programs(models::parallel_reads_ratio_to_floor),
     },
     AcceptanceRow {
         name: "model-sessions",
-        what: "ms by which 8 sessions at once, with 10 reads each, take longer than the delays of \
-               their model, median of n",
+        what: "time by which 8 sessions at once, with 10 reads each, take longer than the delays of their \
+               model, as a multiple of that of the floor agent, medians of n rounds",
         n: 10,
-        target: Some(45.0),
-        measure: Programs(models::longest_parallel_turn_overhead),
+        target: Some(1.7),
+        measure: Programs(models::parallel_sessions_ratio_to_floor),
     },
     AcceptanceRow {
         name: "edit-small",
-        what: "ms from a reply of the model that changes one line of 72 kB to the next request, \
-               median of n edits",
+        what: "ms by which the time from a reply of the model that changes one line of 72 kB to the next \
+               request exceeds that of the floor agent, medians of n edits",
         n: 50,
-        target: Some(2.5),
-        measure: Programs(models::small_file_edit_latency),
+        target: Some(1.7),
+        measure: Programs(models::additional_small_edit_latency),
     },
     AcceptanceRow {
         name: "edit-large",
-        what: "the same time for a file of 7.2 MB",
+        what: "the same time for a file of 7.2 MB, as a multiple of that of the floor agent, medians of n \
+               edits",
         n: 50,
-        target: Some(22.0),
-        measure: Programs(models::large_file_edit_latency),
+        target: Some(1.5),
+        measure: Programs(models::large_edit_ratio_to_floor),
     },
     AcceptanceRow {
         name: "streamed-path",

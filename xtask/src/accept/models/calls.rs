@@ -14,7 +14,7 @@ use super::super::agent::DEADLINE;
 use super::super::figures::median;
 use super::super::files::{numbered_line, numbered_lines};
 use super::super::model_server::{
-    ModelServerProcess, final_reply, reply_with_call, reply_with_steps,
+    AgentCommand, ModelServerProcess, final_reply, reply_with_call, reply_with_steps,
 };
 use super::super::scratch::ScratchFolders;
 use super::super::shared_agent::{SharedAgent, SharedSession};
@@ -29,24 +29,32 @@ const LARGE_FILE_LINES: usize = 100_000;
 /// timestamp in the file system.
 const EDIT_DELAY_MS: u64 = 20;
 
-/// Returns the median of the milliseconds between a reply that edits one line of a file of 72 kB
-/// and the next request.
-pub(in super::super) fn small_file_edit_latency(
+/// Measures the milliseconds between a reply that edits one line of a file of 72 kB and the next
+/// request. Returns the difference between the medians of callboard and of the floor agent.
+pub(in super::super) fn additional_small_edit_latency(
     built: &ReleasePrograms,
     n: u32,
 ) -> Result<f64, TaskError> {
-    edit_latency(built, n, SMALL_FILE_LINES)
+    let ours = edit_latency(built, n, SMALL_FILE_LINES, ModelServerProcess::agent_command)?;
+    Ok(ours - edit_latency(built, n, SMALL_FILE_LINES, ModelServerProcess::floor_agent_command)?)
 }
 
-/// Returns the same time for a file of 7.2 MB.
-pub(in super::super) fn large_file_edit_latency(
+/// Measures the same time for a file of 7.2 MB. Returns the median of callboard, divided by that of
+/// the floor agent.
+pub(in super::super) fn large_edit_ratio_to_floor(
     built: &ReleasePrograms,
     n: u32,
 ) -> Result<f64, TaskError> {
-    edit_latency(built, n, LARGE_FILE_LINES)
+    let ours = edit_latency(built, n, LARGE_FILE_LINES, ModelServerProcess::agent_command)?;
+    Ok(ours / edit_latency(built, n, LARGE_FILE_LINES, ModelServerProcess::floor_agent_command)?)
 }
 
-fn edit_latency(built: &ReleasePrograms, n: u32, lines: usize) -> Result<f64, TaskError> {
+fn edit_latency(
+    built: &ReleasePrograms,
+    n: u32,
+    lines: usize,
+    command: AgentCommand,
+) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("model-edit")?;
     let file = scratch.write_file("cwd/file", &numbered_lines(lines))?;
     let line = lines / 2;
@@ -60,7 +68,7 @@ fn edit_latency(built: &ReleasePrograms, n: u32, lines: usize) -> Result<f64, Ta
     let rounds = n + super::WARM_UP;
     let answers = (0..rounds).map(edit).chain([final_reply()]);
     let mut server = ModelServerProcess::start(built, &scratch, answers)?;
-    let mut agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
+    let mut agent = SessionClient::start(&mut command(&server, built, &scratch), scratch)?;
     agent.run_turn(&["go".to_owned()])?;
     let expected =
         numbered_lines(lines).replace(&numbered_line(line, 0), &numbered_line(line, rounds));
@@ -123,11 +131,21 @@ const READS: usize = 10;
 const MODEL_DELAY_MS: u64 = 50;
 
 /// Runs eight sessions at once, in each of which a model reads ten files, one with each reply.
-/// Returns the median of the milliseconds by which the longest turn exceeds the delays of the
-/// model.
-pub(in super::super) fn longest_parallel_turn_overhead(
+/// Measures the milliseconds by which the longest turn exceeds the delays of the model. Returns the
+/// median of callboard, divided by that of the floor agent.
+pub(in super::super) fn parallel_sessions_ratio_to_floor(
     built: &ReleasePrograms,
     n: u32,
+) -> Result<f64, TaskError> {
+    let ours = longest_parallel_turn_overhead(built, n, ModelServerProcess::agent_command)?;
+    let floor_command = ModelServerProcess::floor_agent_command;
+    Ok(ours / longest_parallel_turn_overhead(built, n, floor_command)?)
+}
+
+fn longest_parallel_turn_overhead(
+    built: &ReleasePrograms,
+    n: u32,
+    command: AgentCommand,
 ) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("model-sessions")?;
     for number in 0..READS {
@@ -153,7 +171,7 @@ pub(in super::super) fn longest_parallel_turn_overhead(
     let answers = (0..rounds).flat_map(|_| replies.clone());
     let server = ModelServerProcess::start(built, &scratch, answers)?;
     let log = scratch.cwd().with_file_name("agent.log");
-    let agent = SharedAgent::start(&mut server.agent_command(built, &scratch), log)?;
+    let agent = SharedAgent::start(&mut command(&server, built, &scratch), log)?;
     let mut times = Vec::new();
     for round in 0..rounds {
         let open = |_| SharedSession::open(&agent, &scratch.cwd(), &json!([]));
