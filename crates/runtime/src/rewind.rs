@@ -4,23 +4,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan, SessionDocument, SessionHandle, Verdict};
+use acp_lifecycle::{Effect, Effects, SessionDocument, SessionHandle, Verdict};
 use acp_store::{PromptSummary, RecordStream, SessionStoreError};
 use acp_tools::files::rewind::{KeptFile, RewindPlan};
-use acp_tools::{
-    CallDescription, Context, ErrorCode, Invocation, Note, SideEffects, Spec, Tool, ToolError,
-    ToolOutput, ToolPreview, Workspace,
-};
+use acp_tools::{ErrorCode, Note, ToolError, Workspace};
 use acp_types::{
-    CallEndReason, Content, FileChange, FileChangeOperation, Location, Plan, ToolCallReport,
-    ToolKind,
+    CallEndReason, Content, FileChange, FileChangeOperation, Plan, ToolCallReport, ToolKind,
 };
+use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::SessionId;
-use agent_client_protocol::{Error, JsonRpcRequest, JsonRpcResponse};
 use callboard_text::path_text;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::context::ImplicitReadChecker;
@@ -28,6 +21,12 @@ use crate::errors;
 use crate::limits::{MAX_NAMED_PATHS, MAX_REWIND_DOCUMENTS};
 use crate::options::SessionOptions;
 use crate::stored_sessions::{RewoundSession, SessionRecording, read_document};
+
+mod request;
+mod tool;
+
+pub(crate) use request::{REWIND_METHOD, RewindSessionRequest, RewindSessionResponse};
+pub(crate) use tool::RewindCommandTool;
 
 /// The rewinds of one stored session.
 #[derive(Clone)]
@@ -427,180 +426,6 @@ async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     spawn_blocking(work).await.unwrap_or_else(|_panic| Err(ToolError::fatal("a thread panicked")))
-}
-
-/// The method of [`RewindSessionRequest`].
-pub(crate) const REWIND_METHOD: &str = "_callboard/rewind";
-
-/// A request to go back to the state before a prompt of an open session. The request waits for a
-/// running turn. The client asks its user before it sends the request, so the agent does not ask
-/// again.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonRpcRequest)]
-#[request(method = "_callboard/rewind", response = RewindSessionResponse)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct RewindSessionRequest {
-    pub(crate) session_id: SessionId,
-    /// The first prompt that is removed, counted from 1.
-    pub(crate) prompt: u32,
-    /// Whether the request only asks which changes the rewind would make.
-    #[serde(default)]
-    pub(crate) dry_run: bool,
-}
-
-/// The response to [`RewindSessionRequest`].
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonRpcResponse)]
-pub(crate) struct RewindSessionResponse {
-    /// The files that are restored.
-    files: Vec<RewoundFile>,
-    /// The files that calls changed and that the rewind does not restore.
-    kept: Vec<KeptFileWithReason>,
-    /// Titles of commands whose changes are not recorded, and are therefore not undone.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    unrecorded: Vec<String>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct RewoundFile {
-    path: String,
-    status: RewoundFileChangeKind,
-    /// The previous path, if the file is moved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    /// The change as a unified diff. Missing if there are no changed lines of text, or if the rules
-    /// do not permit the client to read the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    diff: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum RewoundFileChangeKind {
-    Added,
-    Modified,
-    Deleted,
-    Moved,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptFileWithReason {
-    path: String,
-    /// The previous path, if the file is moved, alone or with its folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    why: String,
-}
-
-impl RewindSessionResponse {
-    /// Creates the response. `permits_reading` returns whether the client may see the text of a
-    /// file.
-    fn new(plan: &SessionRewindPlan, permits_reading: impl Fn(&Path) -> bool) -> Self {
-        let files = plan.changes().iter().map(|change| {
-            let (status, from) = match &change.operation {
-                FileChangeOperation::Add => (RewoundFileChangeKind::Added, None),
-                FileChangeOperation::Delete => (RewoundFileChangeKind::Deleted, None),
-                FileChangeOperation::Move { from } => (RewoundFileChangeKind::Moved, Some(from)),
-                _ => (RewoundFileChangeKind::Modified, None),
-            };
-            let is_shown = !change.hunks.is_empty() && change_paths(change).all(&permits_reading);
-            RewoundFile {
-                path: path_text(&change.path).into_owned(),
-                status,
-                from: from.map(|from| path_text(from).into_owned()),
-                diff: is_shown.then(|| change.git_patch()),
-            }
-        });
-        let kept = plan.kept().iter().map(|kept| KeptFileWithReason {
-            path: path_text(&kept.path).into_owned(),
-            from: kept.from.as_deref().map(|from| path_text(from).into_owned()),
-            why: kept.reason.to_string(),
-        });
-        let unrecorded = plan.unrecorded.clone();
-        Self { files: files.collect(), kept: kept.collect(), unrecorded }
-    }
-}
-
-/// The tool of `/rewind`. The tool is not offered to models. Each call requests permission, and the
-/// request shows the changes of files.
-pub(crate) struct RewindCommandTool(pub(crate) SessionRewind);
-
-impl RewindCommandTool {
-    pub(crate) const NAME: &'static str = "rewind";
-}
-
-/// The arguments of [`RewindCommandTool`].
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RewindArgs {
-    /// The first prompt that is removed.
-    prompt: u32,
-}
-
-impl Tool for RewindCommandTool {
-    type Args = RewindArgs;
-    type Plan = SessionRewindPlan;
-
-    fn spec(&self) -> Spec {
-        let description = "Restores the files and the history of the session before a prompt.";
-        Spec::new(Self::NAME, description, ToolKind::Edit).with_side_effects(SideEffects::Changes)
-    }
-
-    fn describe(&self, args: &RewindArgs, _: &Context) -> CallDescription {
-        CallDescription::new(Self::NAME).with_argument("prompt", args.prompt.to_string())
-    }
-
-    async fn paths_read_by_preview(
-        &self,
-        args: &RewindArgs,
-        context: &Context,
-    ) -> Result<Vec<String>, ToolError> {
-        let (files, _) = self.0.plan_file_restoration(args.prompt).await?;
-        let paths = files.changes().iter().flat_map(change_paths);
-        Ok(paths.map(|path| context.workspace.display(path)).collect())
-    }
-
-    async fn preview(
-        &self,
-        args: RewindArgs,
-        invocation: Invocation<'_>,
-    ) -> Result<ToolPreview<SessionRewindPlan>, ToolError> {
-        let plan = self.0.plan(args.prompt).await?;
-        let changes = plan.changes().to_vec();
-        let locations =
-            changes.iter().filter_map(|change| Location::try_new(&change.path).ok()).collect();
-        let first = Note::new("rewind-removes").with_text("prompt", args.prompt.to_string());
-        let kept = plan.kept().iter().take(MAX_NAMED_PATHS);
-        let kept = kept.map(|kept| kept.note(&invocation.context.workspace));
-        let modes = plan.files.mode_notes(&invocation.context.workspace).into_iter();
-        let notes = [first].into_iter().chain(modes.take(MAX_NAMED_PATHS)).chain(kept);
-        let notes = notes.chain(plan.unrecorded_note()).collect();
-        let pre_image = plan.files.fingerprint().to_vec();
-        let effects = plan.effects().always_ask();
-        let mut preview = ToolPreview::new(plan).with_effects(effects).with_changes(changes);
-        (preview.locations, preview.notes, preview.pre_image) = (Some(locations), notes, pre_image);
-        Ok(preview)
-    }
-
-    async fn run(
-        &self,
-        pinned: PinnedPlan<SessionRewindPlan>,
-        grant: Grant,
-        invocation: Invocation<'_>,
-    ) -> Result<ToolOutput, ToolError> {
-        let plan = pinned.release(grant)?;
-        let text = plan.report(&invocation.context.workspace);
-        let paths = plan.changes().iter().map(|change| path_text(&change.path).into_owned());
-        let raw = json!({ "paths": paths.collect::<Vec<_>>(), "prompt": plan.prompt });
-        self.0.run(plan, true).await?;
-        let mut output = ToolOutput::new(text);
-        output.raw_output = Some(raw);
-        Ok(output)
-    }
-}
-
-impl std::fmt::Debug for RewindCommandTool {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("RewindCommandTool")
-    }
 }
 
 #[cfg(test)]
