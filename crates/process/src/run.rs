@@ -282,10 +282,19 @@ pub async fn run_command(
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<CommandExit, SpawnError> {
+    run_unrecorded(tree::best_supervision(), command, cancel, output).await
+}
+
+async fn run_unrecorded(
+    supervision: Supervision,
+    command: ShellCommand,
+    cancel: CancellationToken,
+    output: impl FnMut(&[u8]) + Send,
+) -> Result<CommandExit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
     run_supervised(
         command,
-        tree::best_supervision(),
+        supervision,
         None,
         None,
         cancel,

@@ -53,32 +53,14 @@ fn command(line: &str) -> ShellCommand {
     }
 }
 
-async fn run_command(
-    supervision: Supervision,
-    command: ShellCommand,
-    cancel: CancellationToken,
-    output: impl FnMut(&[u8]) + Send,
-) -> Result<CommandExit, SpawnError> {
-    let ready = || Box::pin(std::future::ready(())) as _;
-    run_supervised(
-        command,
-        supervision,
-        None,
-        None,
-        cancel,
-        adapt_bytes_callback_to_pieces(output),
-        ready,
-    )
-    .await
-}
-
 /// Runs a command to its end, and returns its output as text.
 async fn finish(supervision: Supervision, command: ShellCommand) -> (CommandExit, String) {
     let mut output = Vec::new();
     let cancel = CancellationToken::new();
-    let exit = run_command(supervision, command, cancel, |chunk| output.extend_from_slice(chunk))
-        .await
-        .unwrap();
+    let exit =
+        run_unrecorded(supervision, command, cancel, |chunk| output.extend_from_slice(chunk))
+            .await
+            .unwrap();
     (exit, terminal_output_to_text(&output))
 }
 
@@ -222,7 +204,7 @@ async fn the_output_callback_runs_while_the_command_runs() {
         };
         let gate = dir.path().join("gate");
         let mut output = Vec::new();
-        let exit = run_command(supervision, waiting, CancellationToken::new(), |chunk| {
+        let exit = run_unrecorded(supervision, waiting, CancellationToken::new(), |chunk| {
             // The gate is a FIFO: this write blocks until the command opens the gate, and the
             // command blocks until this write.
             if terminal_output_to_text(&output).is_empty() {
@@ -279,7 +261,7 @@ async fn a_command_has_the_requested_streams() {
         let pipe = ShellCommand { streams: Streams::Pipe, ..command("printf 'a\\nb\\n'") };
         let mut output = Vec::new();
         let cancel = CancellationToken::new();
-        run_command(supervision, pipe, cancel, |chunk| output.extend_from_slice(chunk))
+        run_unrecorded(supervision, pipe, cancel, |chunk| output.extend_from_slice(chunk))
             .await
             .unwrap();
         assert_eq!(output, b"a\nb\n");
@@ -404,7 +386,7 @@ async fn lines_of_a_terminal_end_in_a_carriage_return_and_a_line_feed() {
             let mut output = Vec::new();
             let command = ShellCommand { streams, ..command(line) };
             let collect = |chunk: &[u8]| output.extend_from_slice(chunk);
-            run_command(supervision, command, CancellationToken::new(), collect).await.unwrap();
+            run_unrecorded(supervision, command, CancellationToken::new(), collect).await.unwrap();
             assert_eq!(String::from_utf8_lossy(&output), expected, "{streams:?}: {line}");
         }
     }
@@ -416,7 +398,7 @@ async fn a_token_that_has_fired_starts_nothing() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let line = ShellCommand { cwd: dir.path().to_owned(), ..command("touch started") };
-    let exit = run_command(Supervision::Helper, line, cancel, |_| {}).await.unwrap();
+    let exit = run_unrecorded(Supervision::Helper, line, cancel, |_| {}).await.unwrap();
     assert_eq!((exit.cause, exit.code, exit.signal), (ExitCause::Cancelled, None, None));
     assert!(!dir.path().join("started").exists());
 }
@@ -426,7 +408,7 @@ async fn a_command_that_cannot_be_started_reports_the_reason() {
     for supervision in SUPERVISIONS {
         let file = tempfile::NamedTempFile::new().unwrap();
         for cwd in [Path::new("/no/such/directory"), file.path()] {
-            let error = run_command(
+            let error = run_unrecorded(
                 supervision,
                 ShellCommand { cwd: cwd.to_owned(), ..command("true") },
                 CancellationToken::new(),
@@ -438,9 +420,9 @@ async fn a_command_that_cannot_be_started_reports_the_reason() {
         }
         let long = command(&"x".repeat(MAX_COMMAND_STRING_BYTES + 1));
         let error =
-            run_command(supervision, long, CancellationToken::new(), |_| {}).await.unwrap_err();
+            run_unrecorded(supervision, long, CancellationToken::new(), |_| {}).await.unwrap_err();
         assert!(error.to_string().starts_with("the command is 131071 bytes long"), "{error}");
-        let error = run_command(supervision, command("a\0b"), CancellationToken::new(), |_| {})
+        let error = run_unrecorded(supervision, command("a\0b"), CancellationToken::new(), |_| {})
             .await
             .unwrap_err();
         assert!(matches!(error, SpawnError::Start(_)), "{error:?}");
@@ -462,7 +444,7 @@ async fn a_command_waits_for_a_slow_reader() {
         const BYTES: u64 = 10_000_000;
         let line = format!("echo $$; exec head -c {BYTES} /dev/zero");
         let (mut read, mut most, mut shell) = (0, 0, None);
-        let exit = run_command(supervision, command(&line), CancellationToken::new(), |chunk| {
+        let exit = run_unrecorded(supervision, command(&line), CancellationToken::new(), |chunk| {
             read += chunk.len() as u64;
             let shell = shell.get_or_insert_with(|| {
                 terminal_output_to_text(chunk).lines().next().unwrap().to_owned()

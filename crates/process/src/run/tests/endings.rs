@@ -40,7 +40,7 @@ async fn cancelling_leaves_nothing_behind() {
             let cancel = CancellationToken::new();
             let (begun, output) = watch("begun");
             let running =
-                tokio::spawn(run_command(supervision, command(&line), cancel.clone(), output));
+                tokio::spawn(run_unrecorded(supervision, command(&line), cancel.clone(), output));
             begun.notified().await;
             until(start, || alive(&sleep) >= start.matches("sleep @").count()).await;
             cancel.cancel();
@@ -60,7 +60,7 @@ async fn a_program_that_tidies_up_when_asked_to_stop_may_finish() {
         let line = "trap 'echo tidy; exit 5' TERM; sleep 600 & echo begun; wait";
         let life = || async {
             let (cancel, mut output) = (CancellationToken::new(), Vec::new());
-            let exit = run_command(supervision, command(line), cancel.clone(), |chunk| {
+            let exit = run_unrecorded(supervision, command(line), cancel.clone(), |chunk| {
                 output.extend_from_slice(chunk);
                 cancel.cancel();
             });
@@ -142,7 +142,7 @@ async fn a_detached_process_does_not_delay_the_call_and_a_helper_ends_it() {
             format!("mkfifo gate; (env -i setsid env -i sleep {sleep} &); echo ready; cat gate");
         let command = ShellCommand { cwd: dir.path().to_owned(), ..command(&line) };
         let mut has_begun = false;
-        let running = run_command(supervision, command, CancellationToken::new(), |_| {
+        let running = run_unrecorded(supervision, command, CancellationToken::new(), |_| {
             // The output may arrive in two pieces, but the gate is read only once.
             if std::mem::replace(&mut has_begun, true) {
                 return;
@@ -179,7 +179,7 @@ async fn a_command_that_kills_or_stops_its_helper_is_ended() {
     let (begun, output) = watch("begun");
     let line = format!("kill -STOP $PPID; trap '' TERM; echo begun; sleep {sleep}");
     let running =
-        tokio::spawn(run_command(Supervision::Helper, command(&line), cancel.clone(), output));
+        tokio::spawn(run_unrecorded(Supervision::Helper, command(&line), cancel.clone(), output));
     begun.notified().await;
     cancel.cancel();
     let exit = running.await.unwrap().unwrap();
@@ -195,7 +195,7 @@ async fn dropping_the_call_kills_and_reaps() {
         let shell = Arc::new(Mutex::new(String::new()));
         let (begun, mut output) = watch("begun");
         let printed = Arc::clone(&shell);
-        let running = tokio::spawn(run_command(
+        let running = tokio::spawn(run_unrecorded(
             supervision,
             command(&line),
             CancellationToken::new(),
@@ -222,7 +222,7 @@ async fn dropping_the_call_kills_at_once() {
         let sleep = endless();
         let line = format!("trap '' HUP TERM; echo begun; setsid sleep {sleep} & wait");
         let (begun, output) = watch("begun");
-        let running = tokio::spawn(run_command(
+        let running = tokio::spawn(run_unrecorded(
             Supervision::Helper,
             command(&line),
             CancellationToken::new(),

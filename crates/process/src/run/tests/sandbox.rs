@@ -104,11 +104,11 @@ async fn a_sandbox_that_cannot_be_set_up_starts_nothing() {
         let policy = SandboxPolicy::from_writable_folders([folders.outer.path().join("missing")]);
         command.sandbox = Some(CommandSandbox::new(policy, isolation));
         let cancel = CancellationToken::new();
-        let error = run_command(Supervision::Helper, command, cancel, |_| ()).await.unwrap_err();
+        let error = run_unrecorded(Supervision::Helper, command, cancel, |_| ()).await.unwrap_err();
         assert!(error.to_string().contains("missing"), "{error}");
         assert!(!folders.outer.path().join("project/here").exists());
         // Without a helper, a command is never started without its sandbox.
-        let outside = run_command(
+        let outside = run_unrecorded(
             Supervision::Outside,
             folders.command("touch here"),
             CancellationToken::new(),
