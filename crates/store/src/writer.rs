@@ -61,7 +61,7 @@ type RecordingKey = Arc<OnceLock<SessionStoreError>>;
 
 enum WriterJob {
     Open(RecordingKey, UnstoredOrOpenSession),
-    Write(RecordingKey, Vec<SessionChange>, SystemTime, QueuedWrite),
+    Write(RecordingKey, Vec<(Vec<SessionChange>, QueuedWrite)>, SystemTime),
     Close(RecordingKey),
     Flush(CommitSender),
 }
@@ -75,7 +75,8 @@ enum UnstoredOrOpenSession {
 
 /// A write that is not committed yet.
 struct QueuedWrite {
-    changes: usize,
+    /// Number of changes.
+    count: usize,
     answer: Option<CommitSender>,
     _slot: ReservedQueueBytes,
 }
@@ -159,19 +160,32 @@ impl SessionRecorder {
     /// Queues changes and returns without waiting. `now` is the time at which the changes were
     /// made.
     pub fn queue_changes(&self, changes: Vec<SessionChange>, now: SystemTime) -> CommitFuture {
+        self.queue_writes(vec![changes], now)
+    }
+
+    /// Queues several writes, each with its changes, so that they are written in as few commits as
+    /// possible. If a write fails, the writes before it are still committed. Returns the commit of
+    /// the last write.
+    pub fn queue_writes(&self, writes: Vec<Vec<SessionChange>>, now: SystemTime) -> CommitFuture {
         let (answer, commit) = oneshot::channel();
-        if let Some(error) = self.key.get() {
-            drop(answer.send(Err(error.clone())));
-            return CommitFuture(commit);
+        let mut queued = Vec::new();
+        let mut refused = self.key.get();
+        for changes in writes {
+            let bytes = changes.iter().map(|change| change.byte_len() + CHANGE_COST).sum();
+            let slot = ReservedQueueBytes::try_reserve(&self.queue, bytes);
+            let Some(slot) = slot.filter(|_| refused.is_none()) else {
+                refused = Some(self.key.get_or_init(|| SessionStoreError::QueueFull));
+                break;
+            };
+            let count = changes.len();
+            queued.push((changes, QueuedWrite { count, answer: None, _slot: slot }));
         }
-        let bytes = changes.iter().map(|change| change.byte_len() + CHANGE_COST).sum();
-        if let Some(slot) = ReservedQueueBytes::try_reserve(&self.queue, bytes) {
-            let waiting = QueuedWrite { changes: changes.len(), answer: Some(answer), _slot: slot };
-            drop(self.jobs.send(WriterJob::Write(self.key.clone(), changes, now, waiting)));
-        } else {
-            let error = self.key.get_or_init(|| SessionStoreError::QueueFull);
-            drop(answer.send(Err(error.clone())));
+        match (refused, queued.last_mut()) {
+            (Some(error), _) => drop(answer.send(Err(error.clone()))),
+            (None, Some((_, last))) => last.answer = Some(answer),
+            (None, None) => drop(answer.send(Ok(()))),
         }
+        drop(self.jobs.send(WriterJob::Write(self.key.clone(), queued, now)));
         CommitFuture(commit)
     }
 
@@ -342,9 +356,11 @@ impl CommitWorker {
             WriterJob::Open(key, session) => {
                 self.sessions.insert(key_address(&key), RecordedSession::new(key, session));
             }
-            WriterJob::Write(key, changes, now, waiting) => {
+            WriterJob::Write(key, writes, now) => {
                 if let Some(recorded) = self.sessions.get_mut(&key_address(&key)) {
-                    recorded.queue_write(changes, now, waiting);
+                    for (changes, write) in writes {
+                        recorded.queue_write(changes, now, write);
+                    }
                 }
             }
             WriterJob::Close(key) => {
@@ -453,11 +469,11 @@ impl RecordedSession {
     fn next_commit_size(&self, most: usize) -> (usize, usize) {
         let (mut writes, mut changes) = (0, 0);
         for waiting in &self.waiting {
-            if writes > 0 && (most == 0 || changes + waiting.changes > most) {
+            if writes > 0 && (most == 0 || changes + waiting.count > most) {
                 break;
             }
             writes += 1;
-            changes += waiting.changes;
+            changes += waiting.count;
         }
         (writes, changes)
     }

@@ -152,6 +152,20 @@ fn a_refused_change_ends_the_recording_after_the_earlier_changes() {
 }
 
 #[test]
+fn writes_that_are_queued_together_share_a_commit_and_a_faulty_one_loses_only_itself() {
+    let (bench, recorder) = bench();
+    (0..5).for_each(|_| drop(bench.outcomes.send(None)));
+    recorder.queue_writes(vec![append("1"), append("2")], NOW).wait_blocking().unwrap();
+    assert_eq!(bench.writes.try_iter().collect::<Vec<_>>(), [2]);
+    let wrong = record("x").with_subject("x".repeat(MAX_SUBJECT_BYTES + 1));
+    let faulty = vec![append("3"), vec![SessionChange::Append(wrong)], append("4")];
+    let commit = recorder.queue_writes(faulty, NOW);
+    assert!(matches!(commit.wait_blocking(), Err(SessionStoreError::TooLarge { .. })));
+    assert_eq!(bench.writes.try_iter().collect::<Vec<_>>(), [3, 1, 1]);
+    assert_eq!(bench.texts(), ["first", "1", "2", "3"]);
+}
+
+#[test]
 fn a_change_that_cannot_be_written_is_retried_before_later_changes() {
     let (bench, recorder) = bench();
     drop(bench.outcomes.send(Some(busy())));

@@ -1,5 +1,6 @@
 //! The state of a recording: what was recorded last, and the changes that are not in the store yet.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -140,11 +141,11 @@ impl RecordingState {
 
     /// Sends the unsent changes to the store. Returns the commit of the last changes.
     pub(super) fn send_changes(&mut self) -> Option<Shared<CommitFuture>> {
-        if let RecordingTarget::Recorder(recorder, _) = &self.target {
-            let now = SystemTime::now();
-            for changes in self.unsent.drain(..) {
-                self.last_commit = Some(recorder.queue_changes(changes, now).shared());
-            }
+        if let RecordingTarget::Recorder(recorder, _) = &self.target
+            && !self.unsent.is_empty()
+        {
+            let commit = recorder.queue_writes(mem::take(&mut self.unsent), SystemTime::now());
+            self.last_commit = Some(commit.shared());
         }
         self.last_commit.clone()
     }
@@ -152,7 +153,7 @@ impl RecordingState {
     /// Ends the recording after the changes so far. Returns its target.
     pub(super) fn end(&mut self) -> RecordingTarget {
         drop(self.send_changes());
-        std::mem::replace(&mut self.target, RecordingTarget::Ended)
+        mem::replace(&mut self.target, RecordingTarget::Ended)
     }
 
     /// Returns the value. In case of an error, ends the recording and returns `None`.
