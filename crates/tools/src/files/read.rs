@@ -125,9 +125,10 @@ pub(crate) fn read_text_or_image(
     cancel: &IsCancelled<'_>,
 ) -> Result<(FileContent, Option<SeenContent>), ToolError> {
     let (request, mut file) = ReadRequest::open_file(workspace, at, (offset, limit), cancel)?;
-    let content = match request.read_if_image(&mut file)? {
+    let start = request.read_prefix(&mut file)?;
+    let content = match request.read_if_image(&mut file, &start)? {
         Some(image) => FileContent::Image(image),
-        None => FileContent::Text(request.read_text_excerpt(file)?),
+        None => FileContent::Text(request.read_text_excerpt(file, &start)?),
     };
     Ok((content, request.seen.into_inner()))
 }
@@ -164,8 +165,9 @@ pub fn read_excerpt(
     limit: Option<u32>,
 ) -> Result<FileExcerpt, ToolError> {
     let at = workspace.resolve(path)?;
-    let (request, file) = ReadRequest::open_file(workspace, &at, (offset, limit), &|| false)?;
-    let excerpt = request.read_text_excerpt(file)?;
+    let (request, mut file) = ReadRequest::open_file(workspace, &at, (offset, limit), &|| false)?;
+    let start = request.read_prefix(&mut file)?;
+    let excerpt = request.read_text_excerpt(file, &start)?;
     if let Some(seen) = request.seen.get() {
         seen.record(workspace);
     }
@@ -248,8 +250,17 @@ impl<'a> ReadRequest<'a> {
         Ok((Self::new(workspace, at, (offset.unwrap_or(1), limit), bytes, cancel), file))
     }
 
-    fn read_text_excerpt(&self, file: File) -> Result<FileExcerpt, ToolError> {
-        self.read_text(file).map_err(|error| self.read_error_to_tool_error(error))
+    /// Reads the first bytes of a file, which are enough to detect the kind of the file.
+    fn read_prefix(&self, file: &mut File) -> Result<Vec<u8>, ToolError> {
+        // Without this capacity, `read_to_end` would start with short reads of 32 and 64 bytes.
+        let mut start = Vec::with_capacity(SNIFF_BYTES);
+        let read = file.take(SNIFF_BYTES as u64).read_to_end(&mut start);
+        read.map_err(|error| self.workspace.explain_io_error(self.at, &error))?;
+        Ok(start)
+    }
+
+    fn read_text_excerpt(&self, file: File, start: &[u8]) -> Result<FileExcerpt, ToolError> {
+        self.read_text(file, start).map_err(|error| self.read_error_to_tool_error(error))
     }
 
     fn read_error_to_tool_error(&self, error: IoOrToolError) -> ToolError {
@@ -259,15 +270,10 @@ impl<'a> ReadRequest<'a> {
         }
     }
 
-    /// Reads an image. If the file is not an image, returns `None` and sets the position to the
-    /// start of the file.
-    fn read_if_image(&self, file: &mut File) -> Result<Option<ImageFile>, ToolError> {
+    /// Reads an image. Returns `None` if the file is not an image according to its first bytes.
+    fn read_if_image(&self, file: &mut File, start: &[u8]) -> Result<Option<ImageFile>, ToolError> {
         let explain = |error: io::Error| self.workspace.explain_io_error(self.at, &error);
-        let start = read_prefix(file).map_err(explain)?;
-        let Some(media_type) = image::sniff_media_type(&start) else {
-            file.rewind().map_err(explain)?;
-            return Ok(None);
-        };
+        let Some(media_type) = image::sniff_media_type(start) else { return Ok(None) };
         let Some(bytes) = image::read_capped_image(file).map_err(explain)? else {
             let (given, most) = (self.at.given(), group_thousands(MAX_IMAGE_BYTES));
             let bytes = grouped_count_with_noun(self.bytes, "byte", "bytes");
@@ -278,18 +284,18 @@ impl<'a> ReadRequest<'a> {
         Ok(Some(ImageFile { media_type, bytes }))
     }
 
-    fn read_text(&self, mut file: File) -> Result<FileExcerpt, IoOrToolError> {
-        let start = read_prefix(&mut file)?;
-        let is_utf8 = std::str::from_utf8(trim_partial_character(&start)).is_ok();
+    /// Reads lines of a text, whose first bytes are `start`.
+    fn read_text(&self, mut file: File, start: &[u8]) -> Result<FileExcerpt, IoOrToolError> {
+        let is_utf8 = std::str::from_utf8(trim_partial_character(start)).is_ok();
         let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
-        let is_text = is_utf8 || is_wide || binary_kind(&start).is_none();
+        let is_text = is_utf8 || is_wide || binary_kind(start).is_none();
         if !is_utf8
             && is_text
             && let Some(excerpt) = self.read_non_utf8(&mut file)?
         {
             return Ok(excerpt);
         }
-        if let Some(kind) = binary_kind(&start) {
+        if let Some(kind) = binary_kind(start) {
             let (given, bytes) =
                 (self.at.given(), grouped_count_with_noun(self.bytes, "byte", "bytes"));
             let message = format!("{given} is a binary file ({kind}, {bytes})");
@@ -298,7 +304,11 @@ impl<'a> ReadRequest<'a> {
                 message,
             )));
         }
-        let excerpt = self.read_utf8_lines(&mut file, self.bytes <= MAX_WHOLE_FILE_BYTES)?;
+        let excerpt = match start.len() as u64 == self.bytes && start.len() < SNIFF_BYTES {
+            // The end of the file was reached.
+            true => self.read_utf8_lines(Cursor::new(start), true)?,
+            false => self.read_utf8_lines(&mut file, self.bytes <= MAX_WHOLE_FILE_BYTES)?,
+        };
         // The first byte that is not UTF-8 may follow the bytes in `start`. Only then, the file is
         // read again. If no shown line has such a byte, its encoding does not change the excerpt.
         if is_utf8
@@ -442,14 +452,6 @@ impl<'a> ReadRequest<'a> {
         );
         ToolError::recoverable(ErrorCode::TooLarge, message)
     }
-}
-
-/// Reads the first bytes of a file, which are enough to detect the kind of the file.
-fn read_prefix(file: &mut File) -> io::Result<Vec<u8>> {
-    // Without this capacity, `read_to_end` would start with short reads of 32 and 64 bytes.
-    let mut start = Vec::with_capacity(SNIFF_BYTES);
-    file.take(SNIFF_BYTES as u64).read_to_end(&mut start)?;
-    Ok(start)
 }
 
 fn line_number_to_u32(line: u64) -> u32 {
