@@ -1,4 +1,5 @@
-//! `bench --peers`: the same turns in callboard and in other agents that are installed.
+//! `bench --peers`: the same turns in callboard, in a floor agent that does only what ACP requires,
+//! and in other agents that are installed.
 //!
 //! All agents use the scripted model server of this repository, with a home folder of their own. An
 //! agent that is not installed is left out. A figure that cannot be measured is shown as a dash.
@@ -47,7 +48,7 @@ struct PeerFigures {
     read_ms: f64,
 }
 
-/// Measures callboard and all installed peers. Prints a table in Markdown.
+/// Measures the floor agent, callboard and all installed peers. Prints a table in Markdown.
 pub(super) fn compare_with_peers(built: &ReleasePrograms, ui: &mut Ui<'_>) {
     let callboard = Peer {
         name: "callboard",
@@ -57,8 +58,17 @@ pub(super) fn compare_with_peers(built: &ReleasePrograms, ui: &mut Ui<'_>) {
         files: &[],
         read: ("read_file", r#"{"path": "{path}"}"#),
     };
+    let floor = Peer {
+        name: "floor",
+        program: "floor_agent",
+        args: &[],
+        env: &[("OPENAI_BASE_URL", "{url}/v1")],
+        files: &[],
+        read: callboard.read,
+    };
     let found = KNOWN_PEERS.iter().filter_map(|peer| Some((peer, find_program(peer.program)?)));
-    let all = [(&callboard, built.callboard.clone())].into_iter().chain(found);
+    let ours = [(&floor, built.floor.clone()), (&callboard, built.callboard.clone())];
+    let all = ours.into_iter().chain(found);
     ui.print_line_to_stdout(
         "| agent | initialize, ms | ready, ms | memory, MiB | text turn, ms | read call, ms |",
     );

@@ -18,7 +18,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "startup-floor",
-        what: "the same time, as a multiple of the time of a process that only answers",
+        what: "the same time, as a multiple of the time of the floor agent",
         n: 200,
         target: None,
         measure: Programs(figures::startup_ratio_to_plain_process),
