@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _, Seek as _};
 use std::mem;
@@ -62,15 +62,21 @@ impl FileVersion {
         workspace: &Workspace,
         path: &Path,
     ) -> FileComparison {
+        let is_untouched = |metadata: Metadata| {
+            metadata.is_file()
+                && metadata.len() == self.len
+                && self.modified.is_some()
+                && metadata.modified().ok() == self.modified
+        };
+        // Each request compares all known files, and most of them are untouched, so they are not
+        // opened for this.
+        if fs::symlink_metadata(path).is_ok_and(is_untouched) {
+            return FileComparison::Unchanged;
+        }
         let Some(mut file) = workspace.open_read_if_exists(path) else {
             return FileComparison::Deleted;
         };
-        let is_untouched = file.metadata().is_ok_and(|metadata| {
-            metadata.len() == self.len
-                && self.modified.is_some()
-                && metadata.modified().ok() == self.modified
-        });
-        if is_untouched {
+        if file.metadata().is_ok_and(is_untouched) {
             return FileComparison::Unchanged;
         }
         match Self::read_version_of_file(&mut file) {

@@ -1,6 +1,5 @@
 //! Tests that check which changes of files are reported to the model.
 
-use std::fs;
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
