@@ -63,13 +63,12 @@ fn write_connecting_script(agent: &Agent, server: &TcpListener) {
 }
 
 #[tokio::test]
-async fn only_a_variable_that_the_command_receives_asks_before_it_is_changed() {
+async fn without_a_sandbox_only_a_variable_that_the_command_receives_asks_before_it_is_changed() {
     let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
-    agent.turn("run OUT_DIR=a; echo \"is $OUT_DIR\"").await;
-    assert_eq!((asked(&agent), last_call(&agent).1.contains("is a")), (0, true));
     fs::write(agent.scratch.path("script.sh"), "env").unwrap();
     agent.turn("run sh script.sh").await;
     let environment = last_call(&agent).1;
+    agent.finish().await;
     let names = environment.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned()));
     // Changes of these variables are harmless.
     let is_harmless = |name: &String| {
@@ -79,10 +78,36 @@ async fn only_a_variable_that_the_command_receives_asks_before_it_is_changed() {
     assert!(
         ["HTTP_PROXY", "PATH", "TMPDIR"].iter().all(|name| names.contains(&(*name).to_owned()))
     );
+    let args = ["acp", "--model", "direct", "--mode", "auto"];
+    let mut agent = Agent::start_in(Scratch::outside_tmp(), &args, &[], REJECT);
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    agent.turn("run OUT_DIR=a; echo \"is $OUT_DIR\"").await;
+    assert_eq!((asked(&agent), last_call(&agent).1.contains("is a")), (0, true));
     for (count, name) in names.iter().enumerate() {
         agent.turn(&format!("run {name}=x; true")).await;
         assert_eq!(asked(&agent), count + 1, "{name}");
     }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_with_unknown_effects_runs_in_namespaces_without_a_question() {
+    let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
+    for line in [
+        "case a in a) echo done;; esac",
+        "for ((i = 0; i < 1; i++)); do echo done; done",
+        "PATH=/bin; X='echo done'; eval \"$X\"",
+        "LOG=made; echo done > \"$LOG\"; cat made",
+        "echo 'echo done' | sh",
+    ] {
+        agent.turn(&format!("run {line}")).await;
+        let (status, shown) = last_call(&agent);
+        let is_done = status == ToolCallStatus::Completed && shown.contains("done\n");
+        assert_eq!((asked(&agent), is_done), (0, true), "{line}: {shown}");
+    }
+    agent.turn("run sudo true").await;
+    assert_eq!((asked(&agent), last_call(&agent).0), (1, ToolCallStatus::Failed));
     agent.finish().await;
 }
 

@@ -23,6 +23,13 @@ impl RiskReason {
         Self { key, subject: None }
     }
 
+    /// Returns whether effects of the line are unknown, e.g. because its syntax is not understood or
+    /// because it runs a text that is known only when it runs. All other reasons are known dangers.
+    #[must_use]
+    pub fn is_about_unknown_effects(&self) -> bool {
+        UNKNOWN_EFFECTS.contains(&self.key)
+    }
+
     pub(super) fn with_subject(self, name: &'static str, text: impl Into<String>) -> Self {
         Self { subject: Some((name, text.into())), ..self }
     }
@@ -93,9 +100,38 @@ const ENGLISH: &[(&str, &str)] = &[
     ("risk-shell-unclear", "an option of a shell is not understood"),
 ];
 
+/// The keys of the reasons that are about unknown effects.
+const UNKNOWN_EFFECTS: &[&str] = &[
+    "risk-too-long",
+    "risk-too-many-parts",
+    "risk-too-deep",
+    "risk-unclear",
+    "risk-too-many-texts",
+    "risk-too-many-files",
+    "risk-many-words",
+    "risk-unknown-program",
+    "risk-unknown-script",
+    "risk-unknown-code",
+    "risk-unknown-target",
+    "risk-sets-variable",
+    "risk-sets-unknown",
+    "risk-shell-option",
+    "risk-evaluates",
+    "risk-aliases",
+    "risk-redefines",
+    "risk-runs-text",
+    "risk-runs-own",
+    "risk-runs-input",
+    "risk-git-runs",
+    "risk-shell-first",
+    "risk-shell-input",
+    "risk-other-shell",
+    "risk-shell-unclear",
+];
+
 #[cfg(test)]
 mod tests {
-    use super::{ENGLISH, RiskReason};
+    use super::{ENGLISH, RiskReason, UNKNOWN_EFFECTS};
 
     #[test]
     fn a_reason_is_a_sentence_with_its_escaped_word() {
@@ -125,7 +161,7 @@ mod tests {
         let texts = code.iter().flat_map(|code| code.split('"'));
         let keys: Vec<_> = texts.filter(|text| text.starts_with("risk-")).collect();
         assert!(keys.len() >= ENGLISH.len(), "{keys:?}");
-        for key in keys {
+        for key in keys.into_iter().chain(UNKNOWN_EFFECTS.iter().copied()) {
             assert!(ENGLISH.iter().any(|(known, _)| *known == key), "{key}");
         }
     }

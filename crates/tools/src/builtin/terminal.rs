@@ -192,7 +192,9 @@ impl Tool for Terminal {
             let home = command.env.get("HOME").map(PathBuf::from);
             let (home, private_tmp) = (home.as_deref(), private_tmp.as_deref());
             let env = (!may_run_in_client).then_some(&command.env);
-            let place = risks::CommandSurroundings { cwd: &command.cwd, home, private_tmp, env };
+            let has_namespaces = private_tmp.is_some() && isolation.has_namespaces();
+            let cwd = &*command.cwd;
+            let place = risks::CommandSurroundings { cwd, home, private_tmp, has_namespaces, env };
             let judged = risks::assess_command(&line, place, &workspace);
             let can_preview = match &*isolation {
                 CommandIsolation::Sandbox(sandbox) if setting != PreviewSetting::Never => {

