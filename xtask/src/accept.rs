@@ -56,6 +56,7 @@ use self::seed::Seed;
 use self::session_rows::SESSION_ROWS;
 use self::web_rows::WEB_ROWS;
 use crate::process::{self, TaskError, TaskResult};
+use crate::release;
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -263,8 +264,8 @@ impl ReleasePrograms {
 fn build_release_programs(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
     // Each program is built separately. A single build would unify the cargo features of all
     // programs.
+    release::build_program(workspace, ui)?;
     for words in [
-        "build --release -p callboard --bins",
         "build --release -p callboard --example echo_agent",
         "build --release -p callboard-runtime --example flood_agent",
         "build --release -p callboard-models --features mock-server --example model_server",

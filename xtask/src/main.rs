@@ -11,6 +11,7 @@ mod limits;
 mod package;
 mod picture;
 mod process;
+mod release;
 mod step;
 mod tidy;
 mod ui;
@@ -18,6 +19,7 @@ mod workspace;
 
 use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use process::{TaskError, TaskResult};
@@ -62,7 +64,7 @@ const STEPS: [XtaskCommand; 6] = [
 ];
 
 /// Commands that are not steps of `ci`. The command `help` is handled elsewhere.
-const COMMANDS: [XtaskCommand; 6] = [
+const COMMANDS: [XtaskCommand; 7] = [
     XtaskCommand {
         name: "ci",
         args: "",
@@ -74,6 +76,12 @@ const COMMANDS: [XtaskCommand; 6] = [
         args: "[PATH]",
         what: "run a demo session of callboard in PATH",
         run: demo::run_demo,
+    },
+    XtaskCommand {
+        name: "install",
+        args: "[ARGS..]",
+        what: "build and install callboard, with its functions in the order of their use",
+        run: release::install_program,
     },
     XtaskCommand {
         name: "limits",
@@ -116,6 +124,10 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(ui: &mut Ui<'_>) -> TaskResult {
+    if let Some(report) = env::var_os(release::link::REPORT_VARIABLE) {
+        let args: Vec<_> = env::args_os().skip(1).collect();
+        return release::link::run_as_linker(&args, Path::new(&report));
+    }
     let args = env::args_os()
         .skip(1)
         .map(OsString::into_string)
