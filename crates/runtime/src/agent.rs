@@ -45,6 +45,9 @@ use crate::stored_sessions::LazySessionStore;
 use self::connection::Connection;
 use self::stored::RestoreRequest;
 
+/// Name of the file in the state folder that states under which conditions namespaces have worked.
+const ISOLATION_MEMORY_FILE: &str = "namespaces";
+
 /// A coding agent for ACP clients: a model, tools, and the environment variables of commands.
 ///
 /// By default, the agent neither reads nor stores user data. To change this, see
@@ -339,6 +342,11 @@ impl CodingAgent {
         self.commands.find_command(prompt).is_some()
     }
 
+    /// Returns the file in which processes remember that the sandbox of commands works.
+    fn isolation_memory(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|state| state.join(ISOLATION_MEMORY_FILE))
+    }
+
     fn shared_tools_and_env(&self) -> SharedToolsAndEnv {
         let build = || {
             let registry = self.registry.clone().unwrap_or_else(|| self.builtin_registry());
@@ -429,8 +437,7 @@ impl ConnectTo<Client> for CodingAgent {
             .on_receive_request(
                 async move |request: InitializeRequest, responder, _| {
                     responder.respond(initialize.initialize(&request))?;
-                    let has_sandbox = initialize.agent.sandbox_remedy.is_some();
-                    drop(tokio::spawn(log_client_and_probe_sandbox(request, has_sandbox)));
+                    drop(tokio::spawn(log_client_and_probe_sandbox(request, initialize.clone())));
                     Ok(())
                 },
                 on_receive_request!(),
@@ -550,10 +557,10 @@ pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
 /// Logs the client, and begins to search for a working sandbox. Both take longer than the response
 /// to `initialize`, so they begin 1 ms later, when it is usually written. If the client opens a
 /// session before, the search begins with the session.
-async fn log_client_and_probe_sandbox(request: InitializeRequest, has_sandbox: bool) {
+async fn log_client_and_probe_sandbox(request: InitializeRequest, connection: Arc<Connection>) {
     tokio::time::sleep(limits::RESPONSE_WRITE_TIME).await;
-    if has_sandbox {
-        CommandIsolation::begin_probe();
+    if connection.agent.sandbox_remedy.is_some() {
+        CommandIsolation::begin_probe(connection.agent.isolation_memory());
     }
     let (client, can) = (request.client_info.as_ref(), &request.client_capabilities);
     tracing::debug!(

@@ -11,6 +11,10 @@ pub(crate) const MAX_SESSIONS: usize = 64;
 /// Time that the agent leaves for writing the response to `initialize` before it begins other work.
 pub(crate) const RESPONSE_WRITE_TIME: Duration = Duration::from_millis(1);
 
+/// Time from the start of a session until a thread tries the sandbox of commands, if the process
+/// has only remembered that it works. The first response and the first prompt are not delayed.
+pub(crate) const SANDBOX_CHECK_DELAY: Duration = Duration::from_millis(100);
+
 /// Maximum time that an answer waits until its records are stored. A commit takes about a
 /// millisecond, but a store waits up to 0.9 s for other processes.
 pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(1);

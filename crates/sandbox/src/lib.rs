@@ -30,6 +30,6 @@ pub use policy::{
 };
 pub use system::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
-    is_placeholder_at, probe_isolation, probe_preview, read_layer, remove_unused_placeholders,
-    run_if_sandbox_helper,
+    is_placeholder_at, probe_isolation, probe_isolation_with_memory, probe_preview, read_layer,
+    remove_unused_placeholders, run_if_sandbox_helper,
 };

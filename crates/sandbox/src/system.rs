@@ -16,6 +16,7 @@ mod path_walk;
 mod placeholders;
 mod probe;
 mod protection;
+mod remembered;
 mod resolver;
 mod rules;
 mod scratch;
@@ -33,7 +34,7 @@ pub use self::launch::{
 };
 pub use self::layer::read_layer;
 pub use self::placeholders::{is_placeholder_at, remove_unused_placeholders};
-pub use self::probe::{probe_isolation, probe_preview};
+pub use self::probe::{probe_isolation, probe_isolation_with_memory, probe_preview};
 use crate::error::{SetupFailure, SetupStep};
 
 impl SetupFailure {

@@ -161,6 +161,11 @@ pub fn probe_isolation() -> &'static IsolationProbe {
     &NONE
 }
 
+/// Returns [`Isolation::None`] on this system.
+pub fn probe_isolation_with_memory(_file: &Path) -> &'static IsolationProbe {
+    probe_isolation()
+}
+
 /// Fails on this system.
 ///
 /// # Errors

@@ -275,7 +275,7 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
 /// apply.
 fn create_server_test_sandbox(workspace: Workspace) -> ServerSandbox {
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
-    let isolation = CommandIsolation::create(SANDBOX_REMEDY);
+    let isolation = CommandIsolation::create(SANDBOX_REMEDY, None);
     ServerSandbox::new(Arc::new(isolation), Arc::new(workspace), session)
 }
 

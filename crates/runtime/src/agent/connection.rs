@@ -245,7 +245,7 @@ impl Connection {
         mcp_servers: Vec<McpServer>,
     ) -> Result<PreparedSession> {
         if self.agent.sandbox_remedy.is_some() {
-            CommandIsolation::begin_probe();
+            CommandIsolation::begin_probe(self.agent.isolation_memory());
         }
         self.reread_logins_with_timeout().await;
         let (connection, id) = (self.clone(), id.clone());
@@ -331,6 +331,10 @@ impl Connection {
             workspace.recover_unfinished_writes();
             remove_placeholders(&workspace);
         }));
+        if let (Some(_), Some(memory)) = (&self.agent.sandbox_remedy, self.agent.isolation_memory())
+        {
+            CommandIsolation::begin_check(memory, limits::SANDBOX_CHECK_DELAY);
+        }
         let CodingAgent { counters, policy_source, .. } = self.agent.clone();
         let policy_source = match selection.active_options().mode {
             Some(mode) => PolicySource::Mode(mode),
@@ -410,7 +414,9 @@ impl Connection {
         let tools = self.agent.shared_tools_and_env();
         let canonical = cwd.canonicalize().unwrap_or_else(|_gone| workspace.cwd().to_owned());
         let folder = SessionCwdPaths { cwd, canonical };
-        let isolation = self.agent.sandbox_remedy.as_deref().map(CommandIsolation::create);
+        let memory = self.agent.isolation_memory();
+        let create = |remedy: &str| CommandIsolation::create(remedy, memory.as_deref());
+        let isolation = self.agent.sandbox_remedy.as_deref().map(create);
         let context = Context::new(Arc::new(workspace))
             .with_env(tools.env.clone())
             .with_command_isolation(isolation.unwrap_or_default())

@@ -1,45 +1,108 @@
 //! Finds the best isolation by trying it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::launch::{SandboxCommand, SandboxedChild};
 use super::order::AfterSetup;
+use super::remembered;
 use super::sys::{kernel_version, landlock_abi};
 use crate::command::ProcessSession;
 use crate::error::{SandboxError, SetupFailure, SetupStep};
 use crate::isolation::{Isolation, IsolationProbe, Refusal};
 use crate::policy::SandboxPolicy;
 
+static PROBED: Mutex<Option<Probed>> = Mutex::new(None);
+
+struct Probed {
+    probe: &'static IsolationProbe,
+    /// The file that the result was read from, if nothing was tried.
+    remembered_in: Option<PathBuf>,
+}
+
 /// Finds the best isolation that works, by setting up a sandbox in which nothing is started.
 ///
-/// The result is determined at the first call and then kept. The first call takes some
-/// milliseconds. It changes nothing on the system.
+/// The first call takes some milliseconds, and its result is kept. A result that
+/// [`probe_isolation_with_memory`] has only read is tried now, and its file is removed if namespaces
+/// do not work.
 pub fn probe_isolation() -> &'static IsolationProbe {
-    static PROBE: OnceLock<IsolationProbe> = OnceLock::new();
-    PROBE.get_or_init(try_all)
+    let mut probed = lock_probed();
+    let remembered_in = match &*probed {
+        Some(Probed { probe, remembered_in: None }) => return probe,
+        Some(Probed { remembered_in: Some(file), .. }) => file.clone(),
+        None => return keep(&mut probed, try_all(), None),
+    };
+    // Meanwhile, other threads get the remembered result.
+    drop(probed);
+    let probe = try_all();
+    if probe.isolation != Isolation::Namespaces {
+        drop(fs::remove_file(remembered_in));
+    }
+    keep(&mut lock_probed(), probe, None)
+}
+
+/// Like [`probe_isolation`], but tries nothing if a process of the same program has found before
+/// that namespaces work, and these conditions have not changed since: the boot, the namespaces, the
+/// credentials, the security modules, and the system's limits for namespaces. `file` contains the
+/// conditions; its folder must exist.
+///
+/// A caller that needs the result soon calls this function, and [`probe_isolation`] later, which
+/// tries namespaces in any case. If they no longer work then, `file` is removed, and commands that
+/// were to run in namespaces fail.
+pub fn probe_isolation_with_memory(file: &Path) -> &'static IsolationProbe {
+    let mut probed = lock_probed();
+    if let Some(Probed { probe, .. }) = &*probed {
+        return probe;
+    }
+    let Ok(conditions) = remembered::read_conditions() else {
+        return keep(&mut probed, try_all(), None);
+    };
+    if remembered::contains(file, &conditions) {
+        let probe = IsolationProbe::new(Isolation::Namespaces, Vec::new());
+        return keep(&mut probed, probe, Some(file.to_owned()));
+    }
+    let probe = try_all();
+    if probe.isolation == Isolation::Namespaces {
+        drop(remembered::write(file, &conditions));
+    }
+    keep(&mut probed, probe, None)
+}
+
+fn lock_probed() -> MutexGuard<'static, Option<Probed>> {
+    PROBED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps a result until the process ends.
+fn keep(
+    probed: &mut Option<Probed>,
+    probe: IsolationProbe,
+    remembered_in: Option<PathBuf>,
+) -> &'static IsolationProbe {
+    let probe = Box::leak(Box::new(probe));
+    *probed = Some(Probed { probe, remembered_in });
+    probe
+}
+
+impl IsolationProbe {
+    fn new(isolation: Isolation, refusals: Vec<Refusal>) -> Self {
+        let is_root = rustix::process::geteuid().is_root();
+        let (landlock_abi, kernel_version) = (landlock_abi(), kernel_version());
+        Self { isolation, refusals, landlock_abi, is_root, kernel_version }
+    }
 }
 
 fn try_all() -> IsolationProbe {
     let mut refusals = Vec::new();
-    let (landlock_abi, kernel_version) = (landlock_abi(), kernel_version());
-    let is_root = rustix::process::geteuid().is_root();
     for isolation in [Isolation::Namespaces, Isolation::Landlock] {
         match start_empty_sandbox(SandboxPolicy::default(), isolation) {
             Ok(child) => {
                 // The result is known before the namespaces are removed.
                 let wait = thread::Builder::new().spawn(|| drop(child.wait()));
                 drop(wait);
-                return IsolationProbe {
-                    isolation,
-                    refusals,
-                    landlock_abi,
-                    is_root,
-                    kernel_version,
-                };
+                return IsolationProbe::new(isolation, refusals);
             }
             Err(failure) => {
                 let hint = hint(isolation, &failure);
@@ -47,7 +110,7 @@ fn try_all() -> IsolationProbe {
             }
         }
     }
-    IsolationProbe { isolation: Isolation::None, refusals, landlock_abi, is_root, kernel_version }
+    IsolationProbe::new(Isolation::None, refusals)
 }
 
 /// Sets up a sandbox with namespaces for a policy, starts nothing in it, and returns the error of

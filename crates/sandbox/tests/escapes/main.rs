@@ -16,6 +16,7 @@ mod mutations;
 mod network;
 mod preview;
 mod refusals;
+mod remembered;
 mod table;
 mod table_of_files;
 mod table_of_system;
@@ -42,6 +43,7 @@ static HELPER: extern "C" fn() = {
     extern "C" fn init_before_main() {
         attacks::run_if_asked();
         callboard_sandbox::run_if_sandbox_helper();
+        remembered::run_if_asked();
     }
     init_before_main
 };

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
+use std::time::Duration;
 use std::{fs, io};
 
 use acp_lifecycle::{CallHandle, SessionHandle, Titles};
 use callboard_process::{CommandSandbox, ShellCommand};
 use callboard_sandbox::{
-    Isolation, MissingName, NetworkAccess, SandboxError, SandboxPolicy, probe_isolation,
-    probe_preview,
+    Isolation, IsolationProbe, MissingName, NetworkAccess, Refusal, SandboxError, SandboxPolicy,
+    probe_isolation, probe_isolation_with_memory, probe_preview,
 };
 use callboard_shell::portable_line::parse_portable_line;
 
@@ -47,13 +48,34 @@ pub enum CommandIsolation {
 
 impl CommandIsolation {
     /// Starts a thread that determines which isolation works on this system. The first call of
-    /// [`create`](Self::create) then takes less time. Further calls in the process have no effect.
-    pub fn begin_probe() {
+    /// [`create`](Self::create) with the same `memory` then takes less time. Further calls in the
+    /// process have no effect.
+    pub fn begin_probe(memory: Option<PathBuf>) {
         static BEGUN: Once = Once::new();
         BEGUN.call_once(|| {
             let probe = std::thread::Builder::new().name("sandbox-probe".to_owned());
             // If the thread cannot be spawned, the first call of `create` probes the isolation.
-            drop(probe.spawn(probe_isolation));
+            drop(probe.spawn(move || probe_with_memory(memory.as_deref())));
+        });
+    }
+
+    /// Starts a thread that, after a delay, tries the isolation if [`create`](Self::create) has only
+    /// read it from `memory`. If namespaces no longer work, commands that were to run in them fail.
+    /// Further calls in the process have no effect.
+    pub fn begin_check(memory: PathBuf, delay: Duration) {
+        static BEGUN: Once = Once::new();
+        let check = move || {
+            std::thread::sleep(delay);
+            if probe_isolation_with_memory(&memory).isolation != Isolation::Namespaces {
+                return;
+            }
+            if let Some(Refusal { failure, .. }) = probe_isolation().refusals.first() {
+                tracing::warn!(%failure, "commands can no longer run in namespaces");
+                drop(NAMESPACES_REFUSED.set(failure.to_string()));
+            }
+        };
+        BEGUN.call_once(|| {
+            drop(std::thread::Builder::new().name("sandbox-check".to_owned()).spawn(check));
         });
     }
 
@@ -65,11 +87,13 @@ impl CommandIsolation {
     /// Creates the best isolation that works on this system. `remedy` is used if no isolation
     /// works: it states what the user can do, as the end of a sentence.
     ///
-    /// The function blocks for some milliseconds at its first call in a process. `main` must have
-    /// called [`callboard_process::run_if_command_helper`] before.
+    /// The function blocks for some milliseconds at its first call in a process, unless the file
+    /// `memory` states that namespaces have worked under the same conditions
+    /// ([`callboard_sandbox::probe_isolation_with_memory`]). `main` must have called
+    /// [`callboard_process::run_if_command_helper`] before.
     #[must_use]
-    pub fn create(remedy: &str) -> Self {
-        let probe = probe_isolation();
+    pub fn create(remedy: &str, memory: Option<&Path>) -> Self {
+        let probe = probe_with_memory(memory);
         if probe.isolation == Isolation::None {
             let why = probe.refusals.last().map(|refusal| refusal.failure.to_string());
             let why = why.unwrap_or_else(|| "there is none for this system".to_owned());
@@ -85,6 +109,13 @@ impl CommandIsolation {
             },
         }
     }
+}
+
+/// Why namespaces do not work, as [`CommandIsolation::begin_check`] has found.
+static NAMESPACES_REFUSED: OnceLock<String> = OnceLock::new();
+
+fn probe_with_memory(memory: Option<&Path>) -> &'static IsolationProbe {
+    memory.map_or_else(probe_isolation, probe_isolation_with_memory)
 }
 
 /// The sandbox of a session. All its commands share one private folder for temporary files.
@@ -286,6 +317,13 @@ impl SessionSandbox {
 
     /// Returns the policy of a program without a network.
     fn policy(&self, workspace: &Workspace, session: &SessionHandle) -> io::Result<SandboxPolicy> {
+        if let Some(why) = NAMESPACES_REFUSED.get().filter(|_| self.has_namespaces()) {
+            let error = format!(
+                "namespaces worked when the agent ran before, but no longer ({why}); a new session \
+                 uses what works now"
+            );
+            return Err(io::Error::other(error));
+        }
         let mut policy = sandbox_policy(workspace, self.home.as_deref());
         policy.tmp = Some(self.tmp().to_owned());
         let rules = session.update(|session, _| session.rules().clone());
