@@ -77,8 +77,7 @@ impl AgentProcess {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         // A request is far smaller than the buffer of a pipe, so the write does not wait for the
         // agent.
-        writeln!(self.stdin, "{request}")
-            .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
+        self.write_line(method, &request)
     }
 
     pub(super) fn send_notification(
@@ -87,8 +86,13 @@ impl AgentProcess {
         params: &Value,
     ) -> Result<(), TaskError> {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        writeln!(self.stdin, "{message}")
-            .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
+        self.write_line(method, &message)
+    }
+
+    /// Writes a message in one piece, as clients do. `writeln!` would write each token on its own.
+    fn write_line(&mut self, method: &str, message: &Value) -> Result<(), TaskError> {
+        let written = self.stdin.write_all(format!("{message}\n").as_bytes());
+        written.map_err(|error| TaskError::Failed(format!("{method}: {error}")))
     }
 
     /// Reads messages up to the response to the last request, and returns its result.

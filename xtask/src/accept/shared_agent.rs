@@ -101,7 +101,8 @@ impl SharedAgent {
 
     fn send(&self, message: &Value) -> Result<(), TaskError> {
         let mut input = lock(&self.input);
-        let sent = input.as_mut().map(|input| writeln!(input, "{message}"));
+        let line = format!("{message}\n");
+        let sent = input.as_mut().map(|input| input.write_all(line.as_bytes()));
         let sent = sent.ok_or_else(|| TaskError::Failed("the input is closed".to_owned()))?;
         sent.map_err(|error| TaskError::Failed(format!("the agent reads nothing: {error}")))
     }
