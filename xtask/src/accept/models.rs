@@ -29,24 +29,31 @@ pub(super) use self::cancel::cancel_latency_at_points;
 /// connection to the model.
 const WARM_UP: u32 = 3;
 
-/// Returns the time from a prompt to the first word, divided by the same time of an agent that
-/// echoes the prompt. Both times are medians of n turns. The two agents run alternately, in one
-/// process each.
-pub(super) fn first_word_ratio_to_echo(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+/// Measures the milliseconds from a prompt to the first word of a reply. Returns the difference
+/// between the medians of callboard and of the floor agent.
+pub(super) fn additional_first_word_latency(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
+    let ours = first_word_latency(built, n, ModelServerProcess::agent_command)?;
+    Ok(ours - first_word_latency(built, n, ModelServerProcess::floor_agent_command)?)
+}
+
+fn first_word_latency(
+    built: &ReleasePrograms,
+    n: u32,
+    command: AgentCommand,
+) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("model-first")?;
     let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&json!([{"text": "a word"}])));
-    let (mut ours, mut echo) = start_callboard_and_echo_agent(built, "model-first", answers)?;
-    let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
+    let server = ModelServerProcess::start(built, &scratch, answers)?;
+    let mut agent = SessionClient::start(&mut command(&server, built, &scratch), scratch)?;
+    let mut times = Vec::new();
     for turn in 0..n + WARM_UP {
-        let times = (
-            ours.run_turn(&["go".to_owned()])?.first_word_seconds,
-            echo.run_turn(&["a word".to_owned()])?.first_word_seconds,
-        );
-        if turn >= WARM_UP {
-            our_times.push(times.0);
-            echo_times.push(times.1);
-        }
+        let first_word = agent.run_turn(&["go".to_owned()])?.first_word_seconds * 1_000.0;
+        times.extend((turn >= WARM_UP).then_some(first_word));
     }
-    Ok(median(our_times) / median(echo_times))
+    Ok(median(times))
 }
 
 /// Starts n processes with a model of a server and a sandbox. Returns the median of the
@@ -98,7 +105,10 @@ pub(super) fn streamed_reply_ratio_to_echo(
 ) -> Result<f64, TaskError> {
     let steps = json!(vec![json!({"text": PIECE}); PIECES]);
     let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&steps));
-    let (mut ours, mut echo) = start_callboard_and_echo_agent(built, "model-deltas", answers)?;
+    let scratch = ScratchFolders::new("model-deltas")?;
+    let server = ModelServerProcess::start(built, &scratch, answers)?;
+    let mut echo = SessionClient::start_in_folder(&mut Command::new(&built.echo), &scratch.cwd())?;
+    let mut ours = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
     let texts = vec![PIECE.to_owned(); PIECES];
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
@@ -262,28 +272,11 @@ fn sum_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
     Ok(nanoseconds / 1e9)
 }
 
-/// Starts callboard with a model server that sends these answers, and starts the echo agent.
-fn start_callboard_and_echo_agent(
-    built: &ReleasePrograms,
-    name: &str,
-    answers: impl IntoIterator<Item = Value>,
-) -> Result<(SessionClient, SessionClient), TaskError> {
-    let scratch = ScratchFolders::new(name)?;
-    let server = ModelServerProcess::start(built, &scratch, answers)?;
-    let cwd = scratch.cwd();
-    let mut ours = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
-    ours.server = Some(server);
-    let echo = SessionClient::start_in_folder(&mut Command::new(&built.echo), &cwd)?;
-    Ok((ours, echo))
-}
-
 /// A client with an open session of one agent process.
 struct SessionClient {
     agent: AgentProcess,
     session: Value,
     cwd: PathBuf,
-    /// The model server, which must not be dropped while the agent runs.
-    server: Option<ModelServerProcess>,
     _scratch: Option<ScratchFolders>,
 }
 
@@ -307,7 +300,7 @@ impl SessionClient {
     fn start_in_folder(command: &mut Command, cwd: &Path) -> Result<Self, TaskError> {
         let mut agent = AgentProcess::start(command)?;
         let session = open_session(&mut agent, cwd)?;
-        Ok(Self { agent, session, cwd: cwd.to_owned(), server: None, _scratch: None })
+        Ok(Self { agent, session, cwd: cwd.to_owned(), _scratch: None })
     }
 
     /// Closes the session and opens another session.
