@@ -635,3 +635,46 @@ async fn placeholders_of_killed_commands_are_removed_when_a_session_opens() {
     }
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn commands_fail_if_namespaces_are_remembered_but_no_longer_work() {
+    let scratch = Scratch::outside_tmp();
+    if !has_namespaces(&scratch) {
+        return;
+    }
+    let args = ["acp", SANDBOX, "--ephemeral", "--model", "direct", "--mode", "auto"];
+    let memory = Path::new(&scratch.env()["XDG_STATE_HOME"]).join("callboard/namespaces");
+    fs::create_dir_all(memory.parent().unwrap()).unwrap();
+    let mut agent = Agent::start_in(scratch.clone(), &args, &[], ALLOW);
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    agent.finish().await;
+    assert!(memory.exists());
+
+    // Without any file size, the trial fails, because its helper gets its order in a file. Commands
+    // need no such file, so they run until the trial.
+    let limited = scratch.path("limited");
+    let script = format!("#!/bin/sh\ntrap '' XFSZ\nulimit -f 0\nexec {CALLBOARD} \"$@\"\n");
+    fs::write(&limited, script).unwrap();
+    fs::set_permissions(&limited, fs::Permissions::from_mode(0o700)).unwrap();
+    let mut agent = Agent::start_program(&limited, scratch, &args, ALLOW, |_| {});
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        agent.turn("run echo ran").await;
+        let (status, text) = last_call(&agent);
+        if status == ToolCallStatus::Failed {
+            assert!(text.contains("a new session uses what works now"), "{text}");
+            break;
+        }
+        assert!(Instant::now() < deadline, "{text}");
+    }
+    assert!(!memory.exists());
+    let folder = json!({"cwd": agent.scratch.cwd(), "mcpServers": []});
+    let opened = agent.request("session/new", folder).await.expect("a session opens");
+    let options = opened["configOptions"].as_array().expect("there are options");
+    let sandbox = options.iter().find(|option| option["id"] == "sandbox");
+    assert_eq!(sandbox.map(|option| &option["currentValue"]), Some(&json!("unavailable")));
+    agent.finish().await;
+}
