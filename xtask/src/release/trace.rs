@@ -1,4 +1,4 @@
-//! Records which functions a program calls until it has opened a session.
+//! Records which functions a program calls to open a session and to end.
 //!
 //! Each function begins with a breakpoint, which is removed when a thread reaches it.
 
@@ -18,19 +18,19 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-/// How long the program may take to open a session and to end.
+/// How long the program may take to open a session, and then to end.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The instruction `int3`.
 const BREAKPOINT: u8 = 0xcc;
 
-/// The number of the system call `prctl`, and its first argument for [`Tracer::is_dumpable`].
+/// The number of the system call `prctl`, and its first argument for [`Tracer::stays_dumpable`].
 const PRCTL: u64 = 157;
 const PR_SET_DUMPABLE: u64 = 4;
 
-/// Runs a program until it has opened a session. Returns which of `functions` were called, in the
-/// order of their first calls, also by further processes of the program. Functions are addresses
-/// relative to the start of the program.
+/// Runs a program, opens a session in it, and waits until it has ended. Returns which of `functions`
+/// were called, in the order of their first calls, also by further processes of the program.
+/// Functions are addresses relative to the start of the program.
 ///
 /// # Errors
 ///
@@ -61,7 +61,7 @@ fn trace_with_home(home: &Path, program: &Path, functions: Vec<u64>) -> io::Resu
         program,
         functions,
         process,
-        is_dumpable: false,
+        stays_dumpable: false,
         bytes: HashMap::new(),
         called: Vec::new(),
     };
@@ -120,9 +120,9 @@ struct Tracer<'a> {
     program: &'a Path,
     functions: Vec<u64>,
     process: Pid,
-    /// Whether the process has tried to become undumpable. The call is skipped, because an ordinary
-    /// user could not trace the process any longer.
-    is_dumpable: bool,
+    /// Whether the system call by which the process becomes undumpable was skipped. After this call,
+    /// an ordinary user could no longer trace the process.
+    stays_dumpable: bool,
     /// The first bytes of the functions, which the breakpoints replace.
     bytes: HashMap<u64, u8>,
     called: Vec<u64>,
@@ -160,7 +160,7 @@ impl Tracer<'_> {
     fn handle_stop(&mut self, status: WaitStatus) -> io::Result<()> {
         let Some(thread) = status.pid() else { return Ok(()) };
         let signal = self.signal_after_stop(thread, status);
-        let watches_calls = thread == self.process && !self.is_dumpable;
+        let watches_calls = thread == self.process && !self.stays_dumpable;
         let resume = if watches_calls { ptrace::syscall } else { ptrace::cont };
         match signal.and_then(|signal| Ok(resume(thread, signal)?)) {
             // The thread was killed while it was stopped.
@@ -191,7 +191,7 @@ impl Tracer<'_> {
         if (registers.orig_rax, registers.rdi) == (PRCTL, PR_SET_DUMPABLE) {
             (registers.orig_rax, registers.rax) = (u64::MAX, 0);
             ptrace::setregs(thread, registers)?;
-            self.is_dumpable = true;
+            self.stays_dumpable = true;
         }
         Ok(())
     }
